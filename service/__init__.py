@@ -1,0 +1,1 @@
+"""Vigil: a control plane for SGLang servers on GPU nodes."""

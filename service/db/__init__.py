@@ -1,0 +1,1 @@
+"""The database: engines, tables and one query module per noun."""

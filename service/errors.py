@@ -1,0 +1,239 @@
+"""Every error that Vigil tells a caller: a stable code, an HTTP status and a remedy.
+
+VigilError
+├── RequestRejected             the request itself is wrong; nothing was changed
+│   ├── InvalidInput            a field breaks a rule
+│   ├── NotFound                no such node, profile, server, launch or operation
+│   ├── Conflict                it would contradict what is there
+│   │   ├── NameTaken
+│   │   ├── InUse               a node or profile that servers still use
+│   │   ├── IllegalMove         the server's state does not allow it
+│   │   ├── GpuTaken
+│   │   ├── PortTaken
+│   │   ├── GpusUnavailable     no set of GPUs satisfies the request
+│   │   ├── OperationInProgress
+│   │   └── HostKeyMismatch     the confirmed fingerprint is not the one offered
+│   └── IdempotencyKeyReused    the same key with another body
+├── RemoteError                 the node, or the way to it
+│   ├── Transient               trying again may help
+│   │   ├── NodeUnreachable
+│   │   ├── RemoteTimeout
+│   │   └── ChannelRefused
+│   └── Permanent               trying again cannot help until somebody acts
+│       ├── HostKeyUntrusted
+│       ├── HostKeyChanged
+│       ├── AuthenticationRefused
+│       ├── CredentialUnusable  the key file is absent, readable by others, encrypted or not a key
+│       └── RemoteCommandFailed
+└── SecretUnavailable           a referenced secret cannot be read
+"""
+
+from typing import ClassVar
+
+
+class VigilError(Exception):
+    """The root: `code` is stable, `status` is the HTTP status, `remedy` says what to do."""
+
+    code: ClassVar[str] = "internal_error"
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "Something went wrong inside Vigil"
+    remedy: ClassVar[str] = "Look at the service's log for the traceback and report it."
+
+    def __init__(self, detail: str, *, remedy: str | None = None, **context: object) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.remedy_text = remedy or self.remedy
+        self.context = context
+
+
+class RequestRejected(VigilError):
+    """The request is wrong; nothing was changed."""
+
+    status = 400
+
+
+class InvalidInput(RequestRejected):
+    """A field breaks a rule; `context['errors']` lists each with its place."""
+
+    code = "invalid_input"
+    status = 422
+    title = "The request does not fit its schema"
+    remedy = "Correct the fields named in errors and send it again."
+
+
+class NotFound(RequestRejected):
+    """No resource has this name or id."""
+
+    code = "not_found"
+    status = 404
+    title = "There is nothing with this name or id"
+    remedy = "List the resource to see what exists."
+
+
+class Conflict(RequestRejected):
+    """The request contradicts what is there."""
+
+    status = 409
+
+
+class NameTaken(Conflict):
+    """Another resource of the same kind has this name."""
+
+    code = "name_taken"
+    title = "This name is taken"
+    remedy = "Choose another name, or change the existing resource."
+
+
+class InUse(Conflict):
+    """A resource cannot be removed while others depend on it."""
+
+    code = "in_use"
+    title = "It is still in use"
+    remedy = "Remove what uses it first."
+
+
+class IllegalMove(Conflict):
+    """The server's state has no such move."""
+
+    code = "illegal_move"
+    title = "The server's state does not allow this"
+    remedy = "Look at the server's state, and stop or launch it first."
+
+
+class GpuTaken(Conflict):
+    """A wanted GPU is claimed by another server."""
+
+    code = "gpu_taken"
+    title = "Another server holds a GPU that this one wants"
+    remedy = "Stop the holder, or give this server other GPUs."
+
+
+class PortTaken(Conflict):
+    """The wanted port is claimed by another server of the node."""
+
+    code = "port_taken"
+    title = "Another server holds this port"
+    remedy = "Stop the holder, or give this server another port."
+
+
+class GpusUnavailable(Conflict):
+    """No set of GPUs satisfies the request; the detail says why for each."""
+
+    code = "gpus_unavailable"
+    title = "The node has no GPUs for this"
+    remedy = "Free GPUs, ask for fewer, or refresh the node if its picture is old."
+
+
+class OperationInProgress(Conflict):
+    """Another operation on the same server has not ended."""
+
+    code = "operation_in_progress"
+    title = "Another operation on this server is under way"
+    remedy = "Wait for it, or cancel it."
+
+
+class HostKeyMismatch(Conflict):
+    """The fingerprint that was confirmed is not the one the node offers."""
+
+    code = "host_key_mismatch"
+    title = "The fingerprint does not match the node's key"
+    remedy = "Compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the node's console."
+
+
+class IdempotencyKeyReused(RequestRejected):
+    """The key was used before with another request."""
+
+    code = "idempotency_key_reused"
+    status = 422
+    title = "This Idempotency-Key belongs to another request"
+    remedy = "Use a new key for a new request."
+
+
+class RemoteError(VigilError):
+    """The node, or the way to it."""
+
+    status = 502
+
+
+class Transient(RemoteError):
+    """Trying again may help."""
+
+
+class Permanent(RemoteError):
+    """Trying again cannot help until somebody acts."""
+
+
+class NodeUnreachable(Transient):
+    """No connection to the node's SSH port, or it broke."""
+
+    code = "node_unreachable"
+    title = "The node cannot be reached"
+    remedy = "Check address, port, firewall and that sshd runs."
+
+
+class RemoteTimeout(Transient):
+    """The node did not answer within the deadline."""
+
+    code = "remote_timeout"
+    status = 504
+    title = "The node did not answer in time"
+    remedy = "Look at the node's load; try again."
+
+
+class ChannelRefused(Transient):
+    """The node's sshd refused one more session (MaxSessions) or the forwarding of a port."""
+
+    code = "channel_refused"
+    title = "The node's sshd refused a channel"
+    remedy = "Allow AllowTcpForwarding and MaxSessions 10 or more for this user."
+
+
+class HostKeyUntrusted(Permanent):
+    """The node's host key is not confirmed yet."""
+
+    code = "host_key_untrusted"
+    status = 409
+    title = "The node's host key is not confirmed"
+    remedy = "Compare the fingerprint with the node's own, then POST /nodes/{node}/trust."
+
+
+class HostKeyChanged(Permanent):
+    """The node offers another key than the pinned one: a rebuilt node, or somebody in between."""
+
+    code = "host_key_changed"
+    title = "The node's host key has changed"
+    remedy = "Find out why. If the node was rebuilt, confirm its new key with POST /nodes/{node}/trust."
+
+
+class AuthenticationRefused(Permanent):
+    """The node refused the user's key."""
+
+    code = "authentication_refused"
+    title = "The node refused the login"
+    remedy = "Put the public key into the user's authorized_keys, or mend user and key path; then refresh the node."
+
+
+class CredentialUnusable(Permanent):
+    """The key file or agent cannot be used."""
+
+    code = "credential_unusable"
+    status = 422
+    title = "The SSH credential cannot be used"
+    remedy = "Name a private key file with mode 600 that has no passphrase, or use the agent."
+
+
+class RemoteCommandFailed(Permanent):
+    """A command on the node ended with an error."""
+
+    code = "remote_command_failed"
+    title = "A command on the node failed"
+    remedy = "Read the detail: it holds what the node said."
+
+
+class SecretUnavailable(VigilError):
+    """A secret that a profile refers to cannot be read."""
+
+    code = "secret_unavailable"
+    status = 422
+    title = "A secret that the profile refers to cannot be read"
+    remedy = "Set the environment variable or create the file (mode 600) that the profile names."

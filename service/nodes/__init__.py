@@ -1,0 +1,1 @@
+"""Nodes and their GPUs: what they are, what an inventory says, and which GPUs a server may have."""

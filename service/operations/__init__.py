@@ -1,0 +1,1 @@
+"""What changes a server: launching, stopping, and the only writer of state."""

@@ -1,0 +1,1 @@
+"""Profiles: named, versioned recipes for a server."""

@@ -1,0 +1,1 @@
+"""Everything Vigil knows of the engine, by version."""

@@ -1,0 +1,1 @@
+"""One task per node that observes, decides and records; and the table of timed jobs."""
