@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from service.sglang.health import HealthAnswer
+from service.sglang.startup_log import LogReading
+
 
 class ProcessState(StrEnum):
     """What became of the main process of a launch, from its pid, start time, boot id and exit file."""
@@ -29,19 +32,6 @@ class ListenerOwner(StrEnum):
     """A process of this launch."""
     OTHER = "other"
     """Somebody else; the pid may be unreadable."""
-
-
-class HealthAnswer(StrEnum):
-    """What `GET /health` said the last time it was asked."""
-
-    UNASKED = "unasked"
-    REFUSED = "refused"
-    OK = "ok"
-    UNAVAILABLE = "unavailable"
-    """HTTP 503: warming, stalled or draining; the engine does not say which."""
-    TIMED_OUT = "timed_out"
-    UNEXPECTED = "unexpected"
-    """Any other answer: not the engine we launched, or a broken one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +74,15 @@ class HealthFact:
     answered_at: datetime | None = None
     status_code: int | None = None
     failures_in_a_row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """All that is known of one launch; `at` is when the youngest fact was read on the node."""
+
+    at: datetime
+    process: ProcessFact
+    listener: ListenerFact
+    effort: EffortFact
+    health: HealthFact
+    log: LogReading

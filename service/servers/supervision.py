@@ -1,0 +1,164 @@
+"""The policy: which move follows from what one look at a launch saw."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from service.servers.observation import HealthAnswer, ListenerOwner, Observation, ProcessState
+from service.servers.states import Move, Reason, State
+from service.sglang.exits import exit_meaning
+
+UNREADY_AFTER_FAILURES = 2
+"""A ready server is unready after this many looks at /health in a row that were not 200: the engine gives a false
+503 when one long prefill keeps it from answering for 20 s (facts: SGLang §3.4)."""
+_WATCHED_STATES = frozenset({State.STARTING, State.READY, State.UNREADY})
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is recorded of a server and its current launch."""
+
+    state: State
+    created_at: datetime
+    """When the launch was asked for."""
+    has_started: bool
+    """Whether the supervisor is known to have been started on the node."""
+    is_log_quiet: bool
+    """The log level hides the ready line, so it cannot be asked for."""
+    start_limit_s: int | None
+
+
+def decide(facts: Facts, observation: Observation, now: datetime) -> Move | None:
+    """Return the move that follows, or None: leave it be. The first rule that answers wins.
+
+    A server that is stopped, stopping or failed is moved by operations only.
+    """
+    if facts.state not in _WATCHED_STATES:
+        return None
+    for rule in RULES:
+        move = rule(facts, observation, now)
+        if move is not None:
+            return move
+    return None
+
+
+def _rebooted(_facts: Facts, observation: Observation, _now: datetime) -> Move | None:
+    if observation.process.state is not ProcessState.REBOOTED:
+        return None
+    return _failed(Reason.NODE_REBOOTED, "the node was rebooted", observation)
+
+
+def _exited(facts: Facts, observation: Observation, _now: datetime) -> Move | None:
+    process = observation.process
+    if process.state is not ProcessState.EXITED:
+        return None
+    phase = observation.log.phase
+    where = f" in phase {phase}" if facts.state is State.STARTING and phase else ""
+    return _failed(
+        Reason.PROCESS_EXITED,
+        f"the process ended{where} with exit code {process.exit_code}: {exit_meaning(process.exit_code)}",
+        observation,
+    )
+
+
+def _lost(facts: Facts, observation: Observation, _now: datetime) -> Move | None:
+    state = observation.process.state
+    if state is ProcessState.LOST:
+        return _failed(Reason.PROCESS_LOST, "the process is gone and left no exit code", observation)
+    if state is ProcessState.ABSENT and facts.has_started:
+        return _failed(Reason.PROCESS_LOST, "the launch directory is gone from the node", observation)
+    return None
+
+
+def _ready(facts: Facts, observation: Observation, _now: datetime) -> Move | None:
+    """Three things at once: the log says so, this launch's process listens, and /health answered 200."""
+    if facts.state is not State.STARTING or not _answers(observation):
+        return None
+    if not observation.log.is_ready and not facts.is_log_quiet:
+        return None
+    message = "the log says so, this launch's process listens, and /health answered 200"
+    if facts.is_log_quiet and not observation.log.is_ready:
+        message = "this launch's process listens and /health answered 200; its log level hides the ready line"
+    return Move(State.READY, Reason.BECAME_READY, message, _evidence(observation))
+
+
+def _start_timed_out(facts: Facts, observation: Observation, now: datetime) -> Move | None:
+    if facts.state is not State.STARTING or facts.start_limit_s is None:
+        return None
+    if (now - facts.created_at).total_seconds() < facts.start_limit_s:
+        return None
+    return _failed(
+        Reason.START_TIMED_OUT, f"not ready within the profile's limit of {facts.start_limit_s} s", observation
+    )
+
+
+def _listener_lost(facts: Facts, observation: Observation, _now: datetime) -> Move | None:
+    if facts.state is not State.READY or observation.listener.owner is ListenerOwner.OURS:
+        return None
+    if observation.listener.owner is ListenerOwner.OTHER:
+        who = f"process {observation.listener.pid}" if observation.listener.pid else "another process"
+        return Move(
+            State.UNREADY, Reason.LISTENER_LOST, f"{who} listens on the port, not this launch", _evidence(observation)
+        )
+    return Move(
+        State.UNREADY, Reason.LISTENER_LOST, "the process lives but nothing listens on its port", _evidence(observation)
+    )
+
+
+def _health_failing(facts: Facts, observation: Observation, _now: datetime) -> Move | None:
+    health = observation.health
+    if facts.state is not State.READY or health.failures_in_a_row < UNREADY_AFTER_FAILURES:
+        return None
+    return Move(
+        State.UNREADY,
+        Reason.HEALTH_FAILING,
+        f"/health failed {health.failures_in_a_row} times in a row, last {_spoken(health.answer, health.status_code)}",
+        _evidence(observation),
+    )
+
+
+def _recovered(facts: Facts, observation: Observation, _now: datetime) -> Move | None:
+    if facts.state is not State.UNREADY or not _answers(observation):
+        return None
+    return Move(State.READY, Reason.HEALTH_RECOVERED, "/health answers 200 again", _evidence(observation))
+
+
+RULES: tuple[Callable[[Facts, Observation, datetime], Move | None], ...] = (
+    _rebooted,
+    _exited,
+    _lost,
+    _ready,
+    _start_timed_out,
+    _listener_lost,
+    _health_failing,
+    _recovered,
+)
+"""The order is the specification: the end of a process outweighs whatever it said before."""
+
+
+def _answers(observation: Observation) -> bool:
+    return observation.listener.owner is ListenerOwner.OURS and observation.health.answer is HealthAnswer.OK
+
+
+def _spoken(answer: HealthAnswer, status_code: int | None) -> str:
+    return f"HTTP {status_code}" if status_code is not None else str(answer)
+
+
+def _failed(reason: Reason, message: str, observation: Observation) -> Move:
+    return Move(State.FAILED, reason, message, _evidence(observation))
+
+
+def _evidence(observation: Observation) -> dict[str, object]:
+    """Return the facts that a transition keeps, as plain JSON values."""
+    process, listener, health, log = observation.process, observation.listener, observation.health, observation.log
+    return {
+        "observed_at": observation.at.isoformat(),
+        "process": {"state": process.state, "pid": process.pid, "exit_code": process.exit_code},
+        "listener": {"owner": listener.owner, "pid": listener.pid},
+        "health": {
+            "answer": health.answer,
+            "status_code": health.status_code,
+            "answered_at": health.answered_at.isoformat() if health.answered_at else None,
+        },
+        "log": {"phase": log.phase, "is_ready": log.is_ready, "lines": log.line_count},
+    }

@@ -1,0 +1,31 @@
+"""What the engine's answers to `GET /health` mean."""
+
+from enum import StrEnum
+
+HTTP_OK = 200
+HTTP_UNAVAILABLE = 503
+
+
+class HealthAnswer(StrEnum):
+    """What `GET /health` said the last time it was asked. Its body is empty whatever it says."""
+
+    UNASKED = "unasked"
+    REFUSED = "refused"
+    """Nothing listens: normal until weights, KV pool and graphs are done, since the port is bound only then."""
+    OK = "ok"
+    UNAVAILABLE = "unavailable"
+    """HTTP 503: warming, stalled for 20 s, or draining; the engine does not say which."""
+    TIMED_OUT = "timed_out"
+    UNEXPECTED = "unexpected"
+    """Any other answer: not the engine that was launched, or a broken one."""
+
+
+def health_answer(status: int | None, *, is_refused: bool, has_timed_out: bool) -> HealthAnswer:
+    """Return the meaning of one answer; `status` is None when there was no HTTP answer (facts: SGLang §3.4)."""
+    if is_refused:
+        return HealthAnswer.REFUSED
+    if has_timed_out:
+        return HealthAnswer.TIMED_OUT
+    if status == HTTP_OK:
+        return HealthAnswer.OK
+    return HealthAnswer.UNAVAILABLE if status == HTTP_UNAVAILABLE else HealthAnswer.UNEXPECTED
