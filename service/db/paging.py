@@ -1,0 +1,58 @@
+"""Keyset paging: newest first, by a column that sorts by creation, with an opaque cursor."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute, Mapped
+from sqlmodel.sql.expression import SelectOfScalar
+
+from service.errors import InvalidInput
+
+MAX_LIMIT = 200
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """How many rows are wanted (1 to 200), and where the last page ended."""
+
+    limit: int = 50
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Generic[Row]):
+    """One page of rows and the cursor of the next, None at the end."""
+
+    items: Sequence[Row]
+    next_cursor: str | None
+
+
+async def fetch_page(
+    session: AsyncSession, query: SelectOfScalar[Row], key: Mapped[Any], request: PageRequest
+) -> Rows[Row]:
+    """Run `query` for one page, newest first by `key`; InvalidInput for a cursor that is not one of ours."""
+    if not isinstance(key, InstrumentedAttribute):
+        raise TypeError("pages are keyed by a column")
+    if request.cursor is not None:
+        query = query.where(key < _decode(request.cursor, key.type.python_type))
+    rows = list((await session.execute(query.order_by(key.desc()).limit(request.limit + 1))).scalars())
+    has_more = len(rows) > request.limit
+    rows = rows[: request.limit]
+    return Rows(rows, _encode(getattr(rows[-1], key.key)) if has_more else None)
+
+
+def _encode(value: str | int) -> str:
+    return base64.urlsafe_b64encode(str(value).encode()).decode().rstrip("=")
+
+
+def _decode(cursor: str, kind: type) -> Any:
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        return kind(text)
+    except (ValueError, binascii.Error) as error:
+        raise InvalidInput("cursor is not one that a list returned") from error

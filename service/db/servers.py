@@ -1,0 +1,149 @@
+"""Questions about servers, their launches and their claims."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy import or_
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlmodel import col, select
+
+from service.db.paging import PageRequest, Rows, fetch_page
+from service.db.tables import GpuClaim, Launch, Node, PortClaim, Profile, Server
+from service.errors import NameTaken, NotFound
+from service.nodes.contact import Contact
+from service.servers.states import RUNNING_STATES, State
+
+_ALIVE = col(Server.deleted_at).is_(None)
+_Row = TypeVar("_Row", Node, Profile, Launch)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFilter:
+    """What a list of servers may be narrowed to; ids, not names."""
+
+    state: State | None = None
+    node_id: str | None = None
+    profile_id: str | None = None
+    contact: Contact | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    """A server with the rows that a reader wants beside it."""
+
+    server: Server
+    node: Node
+    profile: Profile
+    launch: Launch | None
+
+
+async def find_server(session: AsyncSession, name_or_id: str) -> Server | None:
+    """Return the server with this name or id, or None."""
+    named = or_(col(Server.id) == name_or_id, col(Server.name) == name_or_id)
+    return (await session.execute(select(Server).where(_ALIVE, named))).scalar_one_or_none()
+
+
+async def get_server(session: AsyncSession, name_or_id: str) -> Server:
+    """Return the server with this name or id; NotFound if there is none."""
+    server = await find_server(session, name_or_id)
+    if server is None:
+        raise NotFound(f"there is no server {name_or_id!r}")
+    return server
+
+
+async def require_free_server_name(session: AsyncSession, name: str) -> None:
+    """Raise NameTaken if a server has this name."""
+    if await find_server(session, name) is not None:
+        raise NameTaken(f"a server named {name!r} exists")
+
+
+async def list_servers(session: AsyncSession, request: PageRequest, wanted: ServerFilter) -> Rows[Server]:
+    """Return a page of servers, newest first."""
+    query = select(Server).where(_ALIVE)
+    if wanted.state is not None:
+        query = query.where(col(Server.state) == wanted.state)
+    if wanted.node_id is not None:
+        query = query.where(col(Server.node_id) == wanted.node_id)
+    if wanted.profile_id is not None:
+        query = query.where(col(Server.profile_id) == wanted.profile_id)
+    if wanted.contact is not None:
+        query = query.join(Node, col(Node.id) == col(Server.node_id)).where(col(Node.contact) == wanted.contact)
+    return await fetch_page(session, query, col(Server.id), request)
+
+
+async def with_surroundings(session: AsyncSession, servers: Sequence[Server]) -> list[ServerRow]:
+    """Return servers with their node, profile and current launch, in three queries whatever their number."""
+    nodes = await _by_id(session, Node, {server.node_id for server in servers})
+    profiles = await _by_id(session, Profile, {server.profile_id for server in servers})
+    launches = await _by_id(session, Launch, {server.launch_id for server in servers if server.launch_id})
+    return [
+        ServerRow(
+            server=server,
+            node=nodes[server.node_id],
+            profile=profiles[server.profile_id],
+            launch=launches.get(server.launch_id) if server.launch_id else None,
+        )
+        for server in servers
+    ]
+
+
+async def running_servers_of_node(session: AsyncSession, node_id: str) -> list[tuple[Server, Launch]]:
+    """Return the servers of a node whose launch may be alive, with that launch."""
+    query = (
+        select(Server, Launch)
+        .join(Launch, col(Launch.id) == col(Server.launch_id))
+        .where(_ALIVE, col(Server.node_id) == node_id, col(Server.state).in_(RUNNING_STATES))
+    )
+    return [(server, launch) for server, launch in (await session.execute(query)).all()]
+
+
+async def ports_of_node(session: AsyncSession, node_id: str) -> set[int]:
+    """Return the ports that servers of a node are placed on, running or not."""
+    query = select(col(Server.port)).where(_ALIVE, col(Server.node_id) == node_id)
+    return set((await session.execute(query)).scalars())
+
+
+async def gpu_claims(session: AsyncSession, node_id: str) -> dict[str, str]:
+    """Return who holds the GPUs of a node: uuid → name of the server."""
+    query = (
+        select(col(GpuClaim.gpu_uuid), col(Server.name))
+        .join(Server, col(Server.id) == col(GpuClaim.server_id))
+        .where(col(GpuClaim.node_id) == node_id)
+    )
+    return {uuid: name for uuid, name in (await session.execute(query)).all()}
+
+
+async def port_holder(session: AsyncSession, node_id: str, port: int) -> str | None:
+    """Return the name of the server that holds a port of a node, or None."""
+    query = (
+        select(col(Server.name))
+        .join(PortClaim, col(PortClaim.server_id) == col(Server.id))
+        .where(col(PortClaim.node_id) == node_id, col(PortClaim.port) == port)
+    )
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+async def has_claims(session: AsyncSession, server_id: str) -> bool:
+    """Tell whether a server still holds its port: its last launch is not proven gone."""
+    query = select(col(PortClaim.id)).where(col(PortClaim.server_id) == server_id).limit(1)
+    return (await session.execute(query)).scalar_one_or_none() is not None
+
+
+async def get_launch(session: AsyncSession, launch_id: str) -> Launch:
+    """Return a launch by its id; NotFound if there is none."""
+    launch = await session.get(Launch, launch_id)
+    if launch is None:
+        raise NotFound(f"there is no launch {launch_id!r}")
+    return launch
+
+
+async def list_launches(session: AsyncSession, server_id: str, request: PageRequest) -> Rows[Launch]:
+    """Return a page of a server's launches, newest first."""
+    query = select(Launch).where(col(Launch.server_id) == server_id)
+    return await fetch_page(session, query, col(Launch.id), request)
+
+
+async def _by_id(session: AsyncSession, table: type[_Row], ids: set[str]) -> dict[str, _Row]:
+    rows = (await session.execute(select(table).where(col(table.id).in_(ids)))).scalars()
+    return {row.id: row for row in rows}

@@ -1,0 +1,34 @@
+"""Operations: accepted requests that take time, and how far they have come."""
+
+from enum import StrEnum
+
+
+class OperationKind(StrEnum):
+    """What was asked for."""
+
+    LAUNCH = "launch"
+    STOP = "stop"
+    RESTART = "restart"
+    CLEANUP = "cleanup"
+    """Vigil's own: after a launch ended by itself, sweep what is left and prove it gone."""
+
+
+class OperationState(StrEnum):
+    """How far it has come."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+class OperationStep(StrEnum):
+    """What an operation does now; it resumes here after a restart of the service."""
+
+    STOPPING = "stopping"
+    """Signals and proof that nothing is left."""
+    STARTING = "starting"
+    """Files to the node, then the supervisor."""
+    WATCHING = "watching"
+    """The process runs; the operation waits for ready or failed."""
+    DONE = "done"
