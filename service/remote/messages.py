@@ -1,0 +1,209 @@
+"""What travels between the control plane and a node: orders, answers and facts, as frozen values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from service.nodes.inventory import GpuHolder
+from service.servers.observation import EffortFact, ListenerFact, ProcessFact
+
+CONFIG_PATH = "{launch_directory}/config.yaml"
+"""An argv element equal to this is replaced on the node by the absolute path of the launch's `config.yaml`."""
+
+
+class Launcher(StrEnum):
+    """What started the supervisor on the node."""
+
+    SYSTEMD_SYSTEM = "systemd_system"
+    SYSTEMD_USER = "systemd_user"
+    SETSID = "setsid"
+
+
+class Refusal(StrEnum):
+    """Why the node refused an order; the `refusal` in the context of a RemoteCommandFailed."""
+
+    PYTHON_MISSING = "python_missing"
+    """The node itself has no python3, or one older than 3.8."""
+    ENGINE_MISSING = "engine_missing"
+    ENGINE_NOT_EXECUTABLE = "engine_not_executable"
+    NO_ROOM = "no_room"
+    DIRECTORY_UNUSABLE = "directory_unusable"
+    """`~/.vigil` cannot be made or written."""
+    ORDER_INVALID = "order_invalid"
+    """A launch id, variable name or argument that cannot be written safely."""
+    LAUNCH_ABSENT = "launch_absent"
+    """There is no directory of this launch on the node."""
+
+
+class SignalStep(StrEnum):
+    """How hard a launch is asked to end."""
+
+    TERM = "term"
+    """SIGTERM to the main process."""
+    KILL = "kill"
+    """SIGKILL to the group and to every process that carries the launch's mark."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOrder:
+    """What the node needs to start a launch.
+
+    `environment` is added to the login's environment. `secrets` are values that the node masks in whatever it sends
+    back. `config_text` becomes `config.yaml` (mode 600) beside the log; argv names it by CONFIG_PATH.
+    """
+
+    launch_id: str
+    server: str
+    port: int
+    argv: tuple[str, ...]
+    created_at: datetime
+    environment: Mapping[str, str] = field(default_factory=dict)
+    config_text: str | None = field(default=None, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What came of an order. `pid` is None when the supervisor had not written it within five seconds."""
+
+    launcher: Launcher
+    pid: int | None
+    start_ticks: int | None
+    boot_id: str
+    already_started: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    """The processes that got the signal, and the main process as it was right after."""
+
+    pids: tuple[int, ...]
+    process: ProcessFact
+
+
+@dataclass(frozen=True, slots=True)
+class LeftoverProcess:
+    """A live process of the launch."""
+
+    pid: int
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftoverGpu:
+    """GPU memory still held: by a process of the launch, or (pid None) by nobody that the driver lists."""
+
+    uuid: str
+    pid: int | None
+    memory_mib: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What is left of a launch; `is_clear` when no process, listener, GPU memory or shared memory of it is.
+
+    `shm` are entries of the launch that could not be removed, `shm_removed` those that were. `shm_unproven` may be
+    the launch's or another program's: they are reported and left alone, and do not count against `is_clear`.
+    `gpu_error` says why the GPUs could not be asked; it counts when the launch had GPUs.
+    """
+
+    processes: tuple[LeftoverProcess, ...]
+    listener: ListenerFact
+    gpu: tuple[LeftoverGpu, ...]
+    shm: tuple[str, ...]
+    is_clear: bool
+    shm_removed: tuple[str, ...] = ()
+    shm_unproven: tuple[str, ...] = ()
+    gpu_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogSlice:
+    """Bytes of a launch's log with its secrets masked. With `contains` the bytes are the matching lines alone."""
+
+    offset: int
+    data: bytes = field(repr=False)
+    next_offset: int
+    """Where the next read goes on: equal to `size` when nothing more is there."""
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLaunch:
+    """A launch directory on the node with what it says; `boot_id` and `launcher` are None before its start."""
+
+    launch_id: str
+    server: str | None
+    port: int | None
+    created_at: datetime | None
+    launcher: Launcher | None
+    boot_id: str | None
+    start_ticks: int | None
+    process: ProcessFact
+    log_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A launch that the observer shall watch; `log_offset` counts only when it does not watch it yet."""
+
+    launch_id: str
+    port: int
+    host: str
+    log_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first line of an observer."""
+
+    boot_id: str
+    at: datetime
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFact:
+    """What has changed about a launch; the parts that did not change are None. `at` is the node's clock."""
+
+    launch_id: str
+    at: datetime
+    process: ProcessFact | None = None
+    listener: ListenerFact | None = None
+    effort: EffortFact | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogFact:
+    """The bytes of the log from `offset` on, masked. An offset below what came before: the log was cut and began anew."""
+
+    launch_id: str
+    offset: int
+    data: bytes = field(repr=False)
+
+    @property
+    def next_offset(self) -> int:
+        """Return the offset of the byte after these."""
+        return self.offset + len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuHoldersFact:
+    """Who holds the node's GPUs, by uuid; `error` says why they could not be asked."""
+
+    at: datetime
+    holders: tuple[tuple[str, GpuHolder], ...]
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Once a second: every fact sent before still holds. The free space comes every ten seconds."""
+
+    at: datetime
+    disk_free_mib: int | None = None
+    shm_free_mib: int | None = None
+
+
+NodeFact = Hello | LaunchFact | LogFact | GpuHoldersFact | Beat
