@@ -176,7 +176,7 @@ class LaunchFact:
 
 @dataclass(frozen=True, slots=True)
 class LogFact:
-    """The bytes of the log from `offset` on, masked. An offset below what came before: the log was cut and began anew."""
+    """Bytes of the log from `offset` on, masked. An offset below the last: the log was cut and began anew."""
 
     launch_id: str
     offset: int

@@ -1,0 +1,129 @@
+"""The SSH connections of the service: one per node, opened when first wanted, shared by all who want it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from service.errors import NodeUnreachable, RemoteError, RemoteTimeout
+from service.nodes.endpoint import Endpoint
+from service.remote.ssh import OPEN_DEADLINE_S, SshConnection, open_connection
+
+CONNECTS_AT_ONCE = 4
+"""A login costs some 40 ms of CPU, and sshd drops logins at random once ten are under way (MaxStartups 10:30:100)."""
+TURN_S = 0.5
+"""How long a connect that gets no answer keeps others from theirs: a living node takes a fifth of this."""
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """The one connection of a node or a jump host, or the one attempt to open it."""
+
+    endpoint: Endpoint
+    connection: SshConnection | None = None
+    opening: asyncio.Task[SshConnection] | None = None
+
+    async def vacate(self) -> None:
+        """End the connection and the attempt."""
+        if self.opening:
+            self.opening.cancel()
+            with suppress(asyncio.CancelledError, RemoteError):
+                await self.opening
+        if self.connection:
+            await self.connection.close()
+
+
+class Connections:
+    """Live connections by node id. A broken one is replaced when it is next wanted; nothing is retried here."""
+
+    def __init__(self, *, open_deadline_s: float = OPEN_DEADLINE_S) -> None:
+        self._open_deadline_s = open_deadline_s
+        self._turns = asyncio.Semaphore(CONNECTS_AT_ONCE)
+        self._nodes: dict[str, _Place] = {}
+        self._jumps: dict[Endpoint, _Place] = {}
+
+    async def get(self, node_id: str, endpoint: Endpoint) -> SshConnection:
+        """Return the node's connection, opening it when there is none, it broke, or the endpoint is another now.
+
+        Everyone who waits for the same opening gets its result, or its error: those of `open_connection`. The deadline
+        covers the wait for a turn.
+        """
+        place = self._nodes.get(node_id)
+        if place is None or place.endpoint != endpoint:
+            await self.forget(node_id)
+            place = self._nodes.setdefault(node_id, _Place(endpoint))
+        return await self._connection(place)
+
+    async def forget(self, node_id: str) -> None:
+        """Close the node's connection, and jump hosts that no other node needs."""
+        place = self._nodes.pop(node_id, None)
+        if place:
+            await place.vacate()
+        needed = {jump for kept in self._nodes.values() for jump in _jumps_of(kept.endpoint)}
+        for endpoint in [endpoint for endpoint in self._jumps if endpoint not in needed]:
+            await self._jumps.pop(endpoint).vacate()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for node_id in list(self._nodes):
+            await self.forget(node_id)
+
+    async def _connection(self, place: _Place) -> SshConnection:
+        if place.connection and place.connection.is_open:
+            return place.connection
+        if place.opening is None or place.opening.done():
+            place.opening = asyncio.create_task(self._open(place))
+            place.opening.add_done_callback(_look_at_error)
+        opening = place.opening
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            waiter = asyncio.current_task()
+            if opening.cancelled() and not (waiter and waiter.cancelling()):
+                raise NodeUnreachable(f"the connection to {place.endpoint.label} was closed while opening") from None
+            raise
+
+    async def _open(self, place: _Place) -> SshConnection:
+        if place.connection:
+            await place.connection.close()
+        try:
+            async with asyncio.timeout(self._open_deadline_s):
+                jump = await self._jump(place.endpoint.jump) if place.endpoint.jump else None
+                async with self._turn():
+                    connection = await open_connection(place.endpoint, deadline_s=self._open_deadline_s, jump=jump)
+        except TimeoutError as error:
+            raise RemoteTimeout(f"connecting to {place.endpoint.label} took too long") from error
+        place.connection = connection
+        return connection
+
+    async def _jump(self, endpoint: Endpoint) -> SshConnection:
+        return await self._connection(self._jumps.setdefault(endpoint, _Place(endpoint)))
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Hold one of the turns, but give it back after TURN_S: dead nodes must not keep living ones waiting."""
+        await self._turns.acquire()
+        is_held = True
+
+        def give_back() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                self._turns.release()
+
+        early = asyncio.get_running_loop().call_later(TURN_S, give_back)
+        try:
+            yield
+        finally:
+            early.cancel()
+            give_back()
+
+
+def _look_at_error(opening: asyncio.Task[SshConnection]) -> None:
+    """Mark the error of an attempt as seen: those who still wait get it, and perhaps nobody does."""
+    if not opening.cancelled():
+        opening.exception()
+
+
+def _jumps_of(endpoint: Endpoint) -> list[Endpoint]:
+    return [endpoint.jump, *_jumps_of(endpoint.jump)] if endpoint.jump else []

@@ -1,0 +1,182 @@
+"""Everything Vigil asks of a node, as typed calls: each runs one verb of `on_node/` over the node's SSH connection."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from service.clock import to_text
+from service.errors import RemoteCommandFailed, RemoteError
+from service.nodes.inventory import Inventory, parse_inventory
+from service.remote import answers
+from service.remote.bundle import PYTHON_ARGV, payload, supervisor_script
+from service.remote.messages import (
+    CONFIG_PATH,
+    FoundLaunch,
+    LaunchOrder,
+    Leftovers,
+    LogSlice,
+    NodeFact,
+    Refusal,
+    Signalled,
+    SignalStep,
+    Started,
+    Watch,
+)
+from service.remote.ssh import SshConnection, Stream
+
+ANSWER_MARK = b"VIGIL1 "
+FACT_START = b'{"k":'
+LOG_LIMIT_BYTES = 2**20
+OBSERVER_TICK_S = 0.25
+ON_NODE_PATIENCE_S = 5
+"""A verb ends itself on the node so long after its deadline here, for the case that nobody listens any more."""
+COMMAND_NOT_FOUND = 127
+
+DEADLINES_S: Mapping[str, float] = {
+    "inventory": 90,
+    "stage_and_start": 30,
+    "list_launches": 20,
+    "signal": 20,
+    "verify": 60,
+    "read_log": 30,
+    "engine_version": 45,
+}
+"""Inventory and verify ask nvidia-smi, whose first call on an idle node of eight GPUs may take 45 s."""
+
+
+class NodeSession:
+    """The verbs of one node.
+
+    Every method raises what `SshConnection.run` raises, and RemoteCommandFailed when the node refuses (the context then
+    has `refusal`, a Refusal) or its answer cannot be understood.
+    """
+
+    def __init__(self, connection: SshConnection) -> None:
+        self._connection = connection
+
+    async def inventory(self, *, paths: Sequence[str] = ()) -> Inventory:
+        """Return what the node has and who holds its GPUs; `paths` name file systems to measure beside the home."""
+        return answers.read(parse_inventory, await self._ask("inventory", {"paths": list(paths)}))
+
+    async def stage_and_start(self, order: LaunchOrder) -> Started:
+        """Write the launch's directory and start it, or return what is there when it was started before.
+
+        Safe to send again after a lost answer: the directory's lock lets only one start happen, ever.
+        """
+        request = {
+            "launch": order.launch_id,
+            "server": order.server,
+            "port": order.port,
+            "created_at": to_text(order.created_at),
+            "argv": list(order.argv),
+            "environment": dict(order.environment),
+            "config": order.config_text,
+            "config_token": CONFIG_PATH,
+            "secrets": list(order.secrets),
+            "supervisor": supervisor_script(),
+        }
+        return answers.read(answers.started, await self._ask("stage_and_start", request))
+
+    async def signal(self, launch_id: str, step: SignalStep) -> Signalled:
+        """Send SIGTERM to the main process, or SIGKILL to all that is left of the launch, wherever it hides."""
+        return answers.read(answers.signalled, await self._ask("signal", {"launch": launch_id, "step": step.value}))
+
+    async def verify(
+        self, launch_id: str, *, port: int, host: str = "127.0.0.1", gpu_uuids: Sequence[str] = ()
+    ) -> Leftovers:
+        """Look once for what is left of a launch, and remove the shared memory that is provably its own.
+
+        With `gpu_uuids` memory on those GPUs that nobody else holds counts as left, and so does not being able to look.
+        """
+        request = {"launch": launch_id, "port": port, "host": host, "gpu_uuids": list(gpu_uuids)}
+        return answers.read(answers.leftovers, await self._ask("verify", request))
+
+    async def read_log(
+        self,
+        launch_id: str,
+        *,
+        offset: int = 0,
+        tail_lines: int | None = None,
+        contains: str | None = None,
+        limit_bytes: int = LOG_LIMIT_BYTES,
+    ) -> LogSlice:
+        """Return masked bytes of the log from `offset` on, or its last lines; with `contains` only lines that have it.
+
+        A line ends at a line feed; `contains` looks at the masked text, so it cannot be used to guess a secret.
+        """
+        request = {
+            "launch": launch_id,
+            "offset": offset,
+            "tail_lines": tail_lines,
+            "contains": contains,
+            "limit_bytes": limit_bytes,
+        }
+        return answers.read(answers.log_slice, await self._ask("read_log", request))
+
+    async def list_launches(self) -> tuple[FoundLaunch, ...]:
+        """Return every launch directory of this machine with its state, for taking over after a restart."""
+        return answers.read(answers.found_launches, await self._ask("list_launches", {}))
+
+    async def engine_version(self, python: str) -> str | None:
+        """Return the version of SGLang that this Python has, None when it has none; SGLang is not imported."""
+        return answers.read(answers.engine_version, await self._ask("engine_version", {"python": python}))
+
+    async def observe(
+        self, *, on_fact: Callable[[NodeFact], None], on_close: Callable[[RemoteError | None], None]
+    ) -> "Observer":
+        """Start the observer. It watches nothing until told; its facts go to `on_fact` as they come.
+
+        `on_close` is called once, with None only when the observer was closed here or ended by itself.
+        """
+
+        def on_line(line: bytes) -> None:
+            if line.startswith(FACT_START):
+                on_fact(answers.fact(json.loads(line)))
+
+        stream = await self._connection.open_stream(PYTHON_ARGV, on_line=on_line, on_close=on_close)
+        stream.send(payload("observe", {"tick_s": OBSERVER_TICK_S}, limit_s=None))
+        return Observer(stream)
+
+    async def _ask(self, verb: str, request: Mapping[str, object]) -> Mapping[str, object]:
+        deadline_s = DEADLINES_S[verb]
+        completed = await self._connection.run(
+            PYTHON_ARGV,
+            stdin=payload(verb, request, limit_s=int(deadline_s) + ON_NODE_PATIENCE_S),
+            deadline_s=deadline_s,
+        )
+        marked = [line for line in completed.stdout.split(b"\n") if line.startswith(ANSWER_MARK)]
+        if not marked:
+            raise _no_answer(verb, completed.exit_status, completed.stderr)
+        answer = answers.read(answers.mapping, json.loads(marked[-1][len(ANSWER_MARK) :]))
+        if "refused" in answer:
+            refusal = Refusal(str(answer["refused"]))
+            raise RemoteCommandFailed(str(answer["detail"]), refusal=refusal, verb=verb)
+        if "failed" in answer:
+            raise RemoteCommandFailed(f"{verb} failed on the node: {answer['failed']}", verb=verb)
+        return answers.read(answers.mapping, answer["result"])
+
+
+class Observer:
+    """The node's end of a running observer."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def watch(self, watches: Sequence[Watch]) -> None:
+        """Say which launches to watch from now on: the complete set, each time. Those not named are let go."""
+        wanted = [
+            {"launch": watch.launch_id, "port": watch.port, "host": watch.host, "log_offset": watch.log_offset}
+            for watch in watches
+        ]
+        self._stream.send(json.dumps({"watch": wanted}).encode("ascii") + b"\n")
+
+    async def close(self) -> None:
+        """End the observer; the launches live on."""
+        await self._stream.close()
+
+
+def _no_answer(verb: str, exit_status: int, stderr: bytes) -> RemoteCommandFailed:
+    said = stderr.decode("utf-8", "replace").strip()[-500:]
+    if exit_status == COMMAND_NOT_FOUND or "older than 3.8" in said:
+        detail = f"the node has no python3 of 3.8 or newer on its path: {said}"
+        return RemoteCommandFailed(detail, refusal=Refusal.PYTHON_MISSING, verb=verb)
+    return RemoteCommandFailed(f"{verb} ended with status {exit_status} and no answer: {said}", verb=verb)
