@@ -1,0 +1,1 @@
+"""Tests: the pure core by tables and properties, the shells against real processes."""

@@ -1,0 +1,1 @@
+"""The recipe for the real SGLang on a machine without a GPU."""

@@ -1,0 +1,1 @@
+"""Tests of what we know of the engine."""

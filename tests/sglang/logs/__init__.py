@@ -1,0 +1,1 @@
+"""Logs of real engines, one folder a version, and the programs that recorded them."""
