@@ -17,6 +17,8 @@ import httpx2
 from service.errors import ChannelRefused, RemoteError
 from service.remote.ssh import SshConnection, TcpChannel
 
+RequestFailed = httpx2.HTTPError
+"""What a request through a client of this module raises when there is no answer."""
 KEPT_CHANNELS = 8
 KEPT_FOR_S = 60.0
 BODY_LIMIT_BYTES = 2**20
