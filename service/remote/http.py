@@ -175,7 +175,11 @@ class _ChannelBackend(httpcore2.AsyncNetworkBackend):
                 channel = await self._connection.open_tcp(host, port)
         except TimeoutError as error:
             raise httpcore2.ConnectTimeout(f"no channel to {host}:{port} within {timeout} s") from error
-        except (RemoteError, ConnectionRefusedError) as error:
+        except ConnectionRefusedError as error:
+            raise _NobodyListens(str(error)) from error
+        except ChannelRefused as error:
+            raise _ForwardingForbidden(str(error)) from error
+        except RemoteError as error:
             raise httpcore2.ConnectError(str(error)) from error
         return _ChannelStream(channel)
 
@@ -210,6 +214,14 @@ class _ChannelStream(httpcore2.AsyncNetworkStream):
         return self._channel.is_ended if info == "is_readable" else None
 
 
+class _NobodyListens(httpcore2.ConnectError):
+    """The node answered for the port: closed."""
+
+
+class _ForwardingForbidden(httpcore2.ConnectError):
+    """The node's sshd did not even try."""
+
+
 _HTTPX_ERRORS: tuple[tuple[type[Exception], type[httpx2.TransportError]], ...] = (
     (httpcore2.ConnectTimeout, httpx2.ConnectTimeout),
     (httpcore2.ReadTimeout, httpx2.ReadTimeout),
@@ -234,12 +246,10 @@ def _as_httpx_errors() -> Generator[None]:
 
 
 def _kind(error: BaseException) -> AskError:
-    cause: BaseException | None = error
-    while cause is not None:
-        match cause:
-            case ConnectionRefusedError():
-                return AskError.REFUSED
-            case ChannelRefused():
-                return AskError.FORBIDDEN
-        cause = cause.__cause__
-    return AskError.BROKEN
+    match error.__cause__:
+        case _NobodyListens():
+            return AskError.REFUSED
+        case _ForwardingForbidden():
+            return AskError.FORBIDDEN
+        case _:
+            return AskError.BROKEN

@@ -270,6 +270,7 @@ class _Session(asyncssh.SSHClientSession[bytes]):
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
         if not self._sink.receive(data, is_stderr=datatype == asyncssh.EXTENDED_DATA_STDERR) and self._channel:
             self._channel.abort()
+            self._sink.finish(None, None)  # sshd confirms only once the command has ended, which may be never
 
     def exit_status_received(self, status: int) -> None:
         self._exit_status = status
@@ -354,9 +355,9 @@ def _load_key_file(path: str) -> list[asyncssh.SSHKeyPair]:
     key = check_key_file(path)
     try:
         return list(asyncssh.load_keypairs(str(key)))
-    except asyncssh.KeyEncryptionError as error:
-        raise CredentialUnusable(f"the key file {path} is encrypted", path=path) from error
     except (OSError, ValueError) as error:
+        if "passphrase" in str(error).lower():  # asyncssh has no class of its own for this
+            raise CredentialUnusable(f"the key file {path} is encrypted", path=path) from error
         raise CredentialUnusable(f"the key file {path} holds no private key: {error}", path=path) from error
 
 
