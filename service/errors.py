@@ -12,7 +12,12 @@ VigilError
 │   │   ├── PortTaken
 │   │   ├── GpusUnavailable     no set of GPUs satisfies the request
 │   │   ├── OperationInProgress
-│   │   └── HostKeyMismatch     the confirmed fingerprint is not the one offered
+│   │   ├── Overtaken           somebody else changed it at the same moment
+│   │   ├── NodeDraining        the node takes no new launches
+│   │   ├── LeftoversRemain     the last launch is not proven gone
+│   │   ├── HostKeyMismatch     the confirmed fingerprint is not the one offered
+│   │   └── WaitPointless       the awaited state will not come by itself
+│   ├── WaitTimedOut            the awaited state did not come in time
 │   └── IdempotencyKeyReused    the same key with another body
 ├── RemoteError                 the node, or the way to it
 │   ├── Transient               trying again may help
@@ -132,12 +137,53 @@ class OperationInProgress(Conflict):
     remedy = "Wait for it, or cancel it."
 
 
+class Overtaken(Conflict):
+    """Somebody else changed it at the same moment."""
+
+    code = "overtaken"
+    title = "Somebody else changed it at the same moment"
+    remedy = "Look at the present state and decide again."
+
+
+class NodeDraining(Conflict):
+    """The node takes no new launches."""
+
+    code = "node_draining"
+    title = "The node is draining"
+    remedy = "Choose another node, or POST /nodes/{node}/undrain."
+
+
+class LeftoversRemain(Conflict):
+    """The last launch of the server is not proven gone."""
+
+    code = "leftovers_remain"
+    title = "The last launch has left something behind"
+    remedy = "POST /servers/{server}/stop to sweep and prove again; the launch says what is left."
+
+
 class HostKeyMismatch(Conflict):
     """The fingerprint that was confirmed is not the one the node offers."""
 
     code = "host_key_mismatch"
     title = "The fingerprint does not match the node's key"
     remedy = "Compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the node's console."
+
+
+class WaitPointless(Conflict):
+    """The awaited state will not come by itself."""
+
+    code = "wait_pointless"
+    title = "Waiting is pointless"
+    remedy = "Read the detail; launch, stop or mend the server."
+
+
+class WaitTimedOut(RequestRejected):
+    """The awaited state did not come in time; nothing was changed."""
+
+    code = "wait_timed_out"
+    status = 504
+    title = "The time is up"
+    remedy = "Wait again: the server goes on as before."
 
 
 class IdempotencyKeyReused(RequestRejected):

@@ -40,7 +40,6 @@ def upgrade() -> None:
     sa.Column('offered_host_key', sqlmodel.sql.sqltypes.AutoString(), nullable=True),
     sa.Column('jump', sa.JSON(none_as_null=True), nullable=True),
     sa.Column('engines', sa.JSON(none_as_null=True), nullable=False),
-    sa.Column('python', sqlmodel.sql.sqltypes.AutoString(), nullable=False),
     sa.Column('first_port', sa.Integer(), nullable=False),
     sa.Column('last_port', sa.Integer(), nullable=False),
     sa.Column('is_draining', sa.Boolean(), nullable=False),

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import func, or_
+from sqlalchemy import and_, func, or_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import col, select
 
 from service.db.paging import PageRequest, Rows, fetch_page
-from service.db.tables import Node, Server
+from service.db.tables import Node, ProfileVersion, Server
 from service.errors import NameTaken, NotFound
 from service.nodes.contact import Contact
 
@@ -52,3 +52,19 @@ async def count_servers_of_node(session: AsyncSession, node_id: str) -> int:
     query = select(func.count()).select_from(Server)
     query = query.where(col(Server.node_id) == node_id, col(Server.deleted_at).is_(None))
     return (await session.execute(query)).scalar_one()
+
+
+async def pythons_of_node(session: AsyncSession, node_id: str) -> set[str]:
+    """Return the engine environments that the servers placed on a node use."""
+    query = (
+        select(ProfileVersion)
+        .join(
+            Server,
+            and_(
+                col(Server.profile_id) == col(ProfileVersion.profile_id),
+                col(Server.profile_version) == col(ProfileVersion.number),
+            ),
+        )
+        .where(col(Server.node_id) == node_id, col(Server.deleted_at).is_(None))
+    )
+    return {version.recipe["python"] for version in (await session.execute(query)).scalars()}

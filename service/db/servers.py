@@ -147,3 +147,9 @@ async def list_launches(session: AsyncSession, server_id: str, request: PageRequ
 async def _by_id(session: AsyncSession, table: type[_Row], ids: set[str]) -> dict[str, _Row]:
     rows = (await session.execute(select(table).where(col(table.id).in_(ids)))).scalars()
     return {row.id: row for row in rows}
+
+
+async def names_of(session: AsyncSession, server_ids: set[str]) -> dict[str, str]:
+    """Return the names of servers by id, of deleted ones too."""
+    query = select(Server).where(col(Server.id).in_(server_ids))
+    return {server.id: server.name for server in (await session.execute(query)).scalars()}

@@ -72,7 +72,6 @@ class Node(Table, table=True):
     """The key the node showed when it was last asked, if it is not the pinned one."""
     jump: dict[str, Any] | None = _json(nullable=True)
     engines: list[str] = _json()
-    python: str
     first_port: int
     last_port: int
     is_draining: bool = False

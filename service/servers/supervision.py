@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from service.servers.observation import HealthAnswer, ListenerOwner, Observation, ProcessState
+from service.servers.observation import ListenerOwner, Observation, ProcessState
 from service.servers.states import Move, Reason, State
 from service.sglang.exits import exit_meaning
+from service.sglang.health import HealthAnswer
 
 UNREADY_AFTER_FAILURES = 2
 """A ready server is unready after this many looks at /health in a row that were not 200: the engine gives a false

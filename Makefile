@@ -1,0 +1,49 @@
+# The two commands: `make demo` runs Vigil on an embedded fleet, `make test` runs every check. Both set up what they need.
+PYTHON := .venv/bin/python
+ENGINES := 0.5.23 0.5.16 0.5.10.post1
+
+.PHONY: setup demo test check test-engine test-engines openapi lock score bench-detection
+
+setup:
+	@tools/setup.sh
+
+demo: setup
+	@$(PYTHON) -m service demo
+
+test:
+	@tools/setup.sh sshd
+	@$(MAKE) --no-print-directory check
+	@echo "test: unit, contract and restart tests"
+	@$(PYTHON) -m pytest
+
+check:
+	@echo "check: ruff, import rules, mypy"
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/lint-imports
+	@.venv/bin/mypy
+
+# The real SGLang, CPU only: about 3.4 GB and two minutes for a first set-up.
+test-engine:
+	@tools/setup.sh sshd
+	@$(PYTHON) tests/engine/install/install.py 0.5.23
+	@VIGIL_TEST_ENGINES=0.5.23 $(PYTHON) -m pytest tests/engine -m engine
+
+test-engines:
+	@tools/setup.sh sshd
+	@for version in $(ENGINES); do $(PYTHON) tests/engine/install/install.py $$version || exit 1; done
+	@VIGIL_TEST_ENGINES="$(ENGINES)" $(PYTHON) -m pytest tests/engine -m engine
+
+openapi: setup
+	@$(PYTHON) -m service openapi openapi.json
+
+lock: setup
+	@$(PYTHON) -m pip install --quiet uv
+	@.venv/bin/uv pip compile pyproject.toml --group dev --extra postgres --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-header --quiet -o requirements.lock
+
+score: setup
+	@$(PYTHON) tools/score.py
+
+bench-detection: setup
+	@$(PYTHON) bench/detection.py

@@ -1,0 +1,51 @@
+"""What routes ask for: the control plane's parts, a page, the actor, the caller's idempotency key."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Header, Query, Request
+
+from service.db.paging import MAX_LIMIT, PageRequest
+from service.operations.control import Control
+from service.operations.runner import OperationRunner
+
+ACTOR = "api"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the composition root hands to the routes."""
+
+    control: Control
+    runner: OperationRunner
+
+
+def get_parts(request: Request) -> Parts:
+    """Return the parts that the application was made with."""
+    parts = request.app.state.parts
+    if not isinstance(parts, Parts):
+        raise TypeError("the application was not started")
+    return parts
+
+
+def get_page(
+    limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many at most.")] = 50,
+    cursor: Annotated[str | None, Query(max_length=200, description="`next_cursor` of the page before.")] = None,
+) -> PageRequest:
+    """Return which page of a list is wanted."""
+    return PageRequest(limit=limit, cursor=cursor)
+
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\x21-\x7e]+$",
+        description="Any text of the caller's choice. The same request with the same key is carried out once; "
+        "repeating it within a day gives the same answer again.",
+    ),
+]
+PartsNeeded = Annotated[Parts, Depends(get_parts)]
+PageNeeded = Annotated[PageRequest, Depends(get_page)]

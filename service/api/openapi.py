@@ -1,0 +1,51 @@
+"""The OpenAPI document: as FastAPI makes it, with problem documents in the place of FastAPI's own errors."""
+
+import json
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from service.api.problems import MEDIA_TYPE
+from service.api.schemas.common import Problem
+
+DESCRIPTION = """Vigil launches, stops and restarts SGLang servers on GPU nodes over SSH, watches them, and says what each
+is doing and why. Things with a name are addressed by it or by their id. Lists are paged: newest first, `limit` up to 200,
+`cursor` from the page before. Requests that take time answer 202 with an operation. Errors are RFC 9457 problem documents
+with a stable `code`."""
+
+
+def install(app: FastAPI) -> None:
+    """Let the application give the document that `document` makes."""
+    app.openapi = lambda: document(app)  # type: ignore[method-assign]
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """Return the document; it is the same whatever the settings."""
+    if app.openapi_schema is None:
+        made = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
+        schemas = made.setdefault("components", {}).setdefault("schemas", {})
+        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        for name, schema in problem.pop("$defs", {}).items():
+            schemas.setdefault(name, schema)
+        schemas["Problem"] = problem
+        for path in made["paths"].values():
+            for operation in path.values():
+                _use_problems(operation)
+        schemas.pop("HTTPValidationError", None)
+        schemas.pop("ValidationError", None)
+        made["components"]["schemas"] = dict(sorted(schemas.items()))
+        app.openapi_schema = made
+    return app.openapi_schema
+
+
+def as_text(app: FastAPI) -> str:
+    """Return the document as the committed file holds it."""
+    return json.dumps(document(app), indent=2, ensure_ascii=False) + "\n"
+
+
+def _use_problems(operation: dict[str, Any]) -> None:
+    answer = operation["responses"].get("422")
+    if answer and "application/json" in answer.get("content", {}):
+        answer["content"].pop("application/json")
+        answer["content"].setdefault(MEDIA_TYPE, {"schema": {"$ref": "#/components/schemas/Problem"}})

@@ -1,0 +1,107 @@
+"""Operations and transitions: what was asked for, and what happened."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, status
+from fastapi.responses import JSONResponse
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from service.api.dependencies import ACTOR, IdempotencyKey, PageNeeded, PartsNeeded
+from service.api.idempotency import Answer, carry_out
+from service.api.problems import problems
+from service.api.schemas.common import Page
+from service.api.schemas.servers import OperationPublic, TransitionPublic, operation_public, transition_public
+from service.db import history
+from service.db import nodes as node_queries
+from service.db import servers as server_queries
+from service.db.history import TransitionFilter
+from service.db.tables import Server
+from service.errors import IdempotencyKeyReused, IllegalMove, InvalidInput, NotFound, OperationInProgress, Overtaken
+from service.operations import stopping
+from service.operations.changes import OPERATIONS_CHANGED
+from service.servers.operation import OperationKind, OperationState
+from service.servers.states import Reason
+
+router = APIRouter()
+
+
+@router.get("/operations", tags=["operations"], responses=problems(NotFound, InvalidInput))
+async def list_operations(
+    parts: PartsNeeded,
+    page: PageNeeded,
+    server: Annotated[str | None, Query(description="Only operations on this server.")] = None,
+    state: Annotated[OperationState | None, Query(description="Only operations in this state.")] = None,
+) -> Page[OperationPublic]:
+    """List the operations, newest first."""
+    async with parts.control.database.read() as session:
+        server_id = (await server_queries.get_server(session, server)).id if server else None
+        rows = await history.list_operations(session, page, server_id=server_id, state=state)
+        names = await server_queries.names_of(session, {row.server_id for row in rows.items})
+    items = [operation_public(row, names[row.server_id]) for row in rows.items]
+    return Page(items=items, next_cursor=rows.next_cursor)
+
+
+@router.get("/operations/{operation}", tags=["operations"], responses=problems(NotFound))
+async def get_operation(operation: str, parts: PartsNeeded) -> OperationPublic:
+    """Show an operation: its state, and why it failed or what stands in its way."""
+    async with parts.control.database.read() as session:
+        row = await history.get_operation(session, operation)
+        server = await session.get_one(Server, row.server_id)
+    return operation_public(row, server.name)
+
+
+@router.post(
+    "/operations/{operation}/cancel",
+    tags=["operations"],
+    status_code=status.HTTP_202_ACCEPTED,
+    response_model=OperationPublic,
+    responses=problems(NotFound, IdempotencyKeyReused, IllegalMove, OperationInProgress, Overtaken),
+)
+async def cancel_operation(
+    operation: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+) -> JSONResponse:
+    """Cancel a launch or restart that is under way: the server is stopped with proof. The answer is that stop."""
+
+    async def act(session: AsyncSession) -> Answer:
+        row = await history.get_operation(session, operation)
+        if row.state is not OperationState.RUNNING:
+            raise IllegalMove(f"operation {row.id} has ended: {row.state}")
+        if row.kind not in {OperationKind.LAUNCH, OperationKind.RESTART}:
+            raise IllegalMove(f"a {row.kind} cannot be canceled: it would leave the server in between")
+        server = await session.get_one(Server, row.server_id)
+        stop = await stopping.accept_stop(session, server, at=parts.control.now(), actor=ACTOR)
+        return Answer(
+            status.HTTP_202_ACCEPTED,
+            operation_public(stop, server.name),
+            f"/api/v1/operations/{stop.id}",
+            changed=[server.id, server.node_id, OPERATIONS_CHANGED],
+            operation=stop,
+        )
+
+    return await carry_out(parts, request, key, act)
+
+
+@router.get("/transitions", tags=["history"], responses=problems(NotFound, InvalidInput))
+async def list_transitions(  # noqa: PLR0913  one argument a filter
+    parts: PartsNeeded,
+    page: PageNeeded,
+    subject: Annotated[Literal["server", "node"] | None, Query(description="Only of servers, or of nodes.")] = None,
+    server: Annotated[str | None, Query(description="Only of this server.")] = None,
+    node: Annotated[str | None, Query(description="Only of this node and its servers.")] = None,
+    launch: Annotated[str | None, Query(description="Only of this launch, by its id.")] = None,
+    reason: Annotated[Reason | None, Query(description="Only for this reason.")] = None,
+    since: Annotated[datetime | None, Query(description="Only from this instant on.")] = None,
+) -> Page[TransitionPublic]:
+    """List the transitions, newest first: what changed, why, by whom, on what evidence."""
+    async with parts.control.database.read() as session:
+        wanted = TransitionFilter(
+            subject=subject,
+            server_id=(await server_queries.get_server(session, server)).id if server else None,
+            node_id=(await node_queries.get_node(session, node)).id if node else None,
+            launch_id=launch,
+            reason=reason,
+            since=(since if since.tzinfo else since.replace(tzinfo=UTC)) if since else None,
+        )
+        rows = await history.list_transitions(session, page, wanted)
+    return Page(items=[transition_public(row) for row in rows.items], next_cursor=rows.next_cursor)

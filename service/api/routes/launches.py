@@ -1,0 +1,78 @@
+"""Launches: what one attempt did, and its log."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
+
+from service.api.dependencies import Parts, PartsNeeded
+from service.api.log_stream import follow
+from service.api.problems import problems
+from service.api.schemas.servers import LaunchPublic, launch_public
+from service.db import servers as server_queries
+from service.db.tables import Launch, Node, Server
+from service.errors import ChannelRefused, InvalidInput, NodeUnreachable, NotFound, RemoteCommandFailed, RemoteTimeout
+
+router = APIRouter(prefix="/launches", tags=["launches"])
+EVENT_STREAM = "text/event-stream"
+LOG_ERRORS = (NodeUnreachable, RemoteTimeout, ChannelRefused, RemoteCommandFailed)
+MAX_LOG_BYTES = 1_048_576
+
+
+@router.get("/{launch}", responses=problems(NotFound))
+async def get_launch(launch: str, parts: PartsNeeded) -> LaunchPublic:
+    """Show a launch: what was executed, its phases with their times, its exit, and what its end left behind."""
+    row, server, node = await _load(parts, launch)
+    return launch_public(row, parts.control.live, server=server.name, node=node.name)
+
+
+@router.get(
+    "/{launch}/log",
+    response_class=PlainTextResponse,
+    responses={
+        200: {
+            "description": "Bytes of the log, secrets masked by asterisks. `X-Log-Next-Offset` says where to read on. "
+            "With `Accept: text/event-stream` the log is followed: each event holds whole lines, its id is the offset "
+            "after them.",
+            "content": {"text/plain": {"schema": {"type": "string"}}, EVENT_STREAM: {"schema": {"type": "string"}}},
+        },
+        **problems(NotFound, InvalidInput, *LOG_ERRORS),
+    },
+)
+async def read_launch_log(  # noqa: PLR0913  one argument a filter
+    launch: str,
+    parts: PartsNeeded,
+    request: Request,
+    offset: Annotated[int | None, Query(ge=0, description="Read from this byte on.")] = None,
+    tail: Annotated[int | None, Query(ge=1, le=100_000, description="Only the last lines.")] = None,
+    contains: Annotated[str | None, Query(min_length=1, max_length=200, description="Only lines with this text.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_LOG_BYTES, description="At most so many bytes.")] = MAX_LOG_BYTES,
+) -> Response:
+    """Read the log of a launch from its node, at most 1 MiB at once; the whole log by default, from its beginning."""
+    if offset is not None and tail is not None:
+        raise InvalidInput("give offset or tail, not both")
+    row, _, node = await _load(parts, launch)
+    remote = await parts.control.node_session(node)
+    if EVENT_STREAM in request.headers.get("accept", ""):
+        start = offset if offset is not None else _last_event(request)
+        stream: AsyncIterator[bytes] = follow(parts.control, remote, row, start=start)
+        return StreamingResponse(stream, media_type=EVENT_STREAM, headers={"Cache-Control": "no-cache"})
+    part = await remote.read_log(
+        row.id, offset=offset or 0, tail_lines=tail, contains=contains, limit_bytes=limit
+    )
+    headers = {"X-Log-Next-Offset": str(part.next_offset), "X-Log-Size": str(part.size)}
+    return Response(part.data, media_type="text/plain; charset=utf-8", headers=headers)
+
+
+def _last_event(request: Request) -> int | None:
+    text = request.headers.get("last-event-id", "")
+    return int(text) if text.isdecimal() else None
+
+
+async def _load(parts: Parts, launch: str) -> tuple[Launch, Server, Node]:
+    async with parts.control.database.read() as session:
+        row = await server_queries.get_launch(session, launch)
+        server = await session.get_one(Server, row.server_id)
+        node = await session.get_one(Node, row.node_id)
+    return row, server, node

@@ -1,0 +1,146 @@
+"""Profiles: named, versioned recipes."""
+
+from datetime import datetime
+
+from fastapi import APIRouter, Request, status
+from fastapi.responses import JSONResponse
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from service.api.dependencies import IdempotencyKey, PageNeeded, PartsNeeded
+from service.api.idempotency import Answer, carry_out
+from service.api.problems import problems
+from service.api.schemas.common import Page
+from service.api.schemas.profiles import ProfileCreate, ProfilePublic, ProfileUpdate, ProfileVersionPublic
+from service.db import profiles as profile_queries
+from service.db.tables import Profile as ProfileRow
+from service.db.tables import ProfileVersion
+from service.errors import IdempotencyKeyReused, InUse, InvalidInput, NameTaken, NotFound
+from service.ids import new_id
+from service.profiles.profile import Profile
+
+router = APIRouter(prefix="/profiles", tags=["profiles"])
+
+
+@router.post(
+    "",
+    status_code=status.HTTP_201_CREATED,
+    response_model=ProfilePublic,
+    responses=problems(InvalidInput, NameTaken, IdempotencyKeyReused),
+)
+async def create_profile(
+    body: ProfileCreate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+) -> JSONResponse:
+    """Write the first version of a recipe."""
+
+    async def act(session: AsyncSession) -> Answer:
+        await profile_queries.require_free_profile_name(session, body.name)
+        at = parts.control.now()
+        profile = ProfileRow(id=new_id("pr", at), name=body.name, latest_version=1, created_at=at)
+        version = _version(profile.id, 1, body.recipe, at)
+        session.add_all([profile, version])
+        await session.flush()
+        return Answer(status.HTTP_201_CREATED, _public(profile, version), f"/api/v1/profiles/{profile.name}")
+
+    return await carry_out(parts, request, key, act)
+
+
+@router.get("", responses=problems(InvalidInput))
+async def list_profiles(parts: PartsNeeded, page: PageNeeded) -> Page[ProfilePublic]:
+    """List the profiles with their newest version, newest profile first."""
+    async with parts.control.database.read() as session:
+        rows = await profile_queries.list_profiles(session, page)
+        versions = await profile_queries.latest_versions(session, rows.items)
+    return Page(items=[_public(row, versions[row.id]) for row in rows.items], next_cursor=rows.next_cursor)
+
+
+@router.get("/{profile}", responses=problems(NotFound))
+async def get_profile(profile: str, parts: PartsNeeded) -> ProfilePublic:
+    """Show a profile with its newest version."""
+    async with parts.control.database.read() as session:
+        row = await profile_queries.get_profile(session, profile)
+        return _public(row, await profile_queries.get_profile_version(session, row.id, row.latest_version))
+
+
+@router.put(
+    "/{profile}", response_model=ProfilePublic, responses=problems(NotFound, InvalidInput, IdempotencyKeyReused)
+)
+async def update_profile(
+    profile: str, body: ProfileUpdate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+) -> JSONResponse:
+    """Write the next version. Servers stay at the version they were placed with; the same recipe makes no version."""
+
+    async def act(session: AsyncSession) -> Answer:
+        row = await profile_queries.get_profile(session, profile)
+        latest = await profile_queries.get_profile_version(session, row.id, row.latest_version)
+        if latest.recipe != _document(body.recipe):
+            latest = _version(row.id, row.latest_version + 1, body.recipe, parts.control.now())
+            row.latest_version = latest.number
+            session.add(latest)
+            await session.flush()
+        return Answer(status.HTTP_200_OK, _public(row, latest))
+
+    return await carry_out(parts, request, key, act)
+
+
+@router.get("/{profile}/versions", responses=problems(NotFound, InvalidInput))
+async def list_profile_versions(profile: str, parts: PartsNeeded, page: PageNeeded) -> Page[ProfileVersionPublic]:
+    """List the versions of a profile, newest first."""
+    async with parts.control.database.read() as session:
+        row = await profile_queries.get_profile(session, profile)
+        rows = await profile_queries.list_profile_versions(session, row.id, page)
+    return Page(items=[_version_public(row, version) for version in rows.items], next_cursor=rows.next_cursor)
+
+
+@router.get("/{profile}/versions/{number}", responses=problems(NotFound, InvalidInput))
+async def get_profile_version(profile: str, number: int, parts: PartsNeeded) -> ProfileVersionPublic:
+    """Show one version of a profile."""
+    async with parts.control.database.read() as session:
+        row = await profile_queries.get_profile(session, profile)
+        return _version_public(row, await profile_queries.get_profile_version(session, row.id, number))
+
+
+@router.delete(
+    "/{profile}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(NotFound, InUse, IdempotencyKeyReused)
+)
+async def delete_profile(profile: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
+    """Remove a profile. Refused while servers use it; launches keep their snapshot of it."""
+
+    async def act(session: AsyncSession) -> Answer:
+        row = await profile_queries.get_profile(session, profile)
+        used_by = await profile_queries.servers_of_profile(session, row.id)
+        if used_by:
+            raise InUse(f"profile {row.name} is used by {', '.join(used_by)}", servers=list(used_by))
+        row.deleted_at = parts.control.now()
+        return Answer(status.HTTP_204_NO_CONTENT)
+
+    return await carry_out(parts, request, key, act)
+
+
+def _document(recipe: Profile) -> dict[str, object]:
+    return recipe.model_dump(mode="json")
+
+
+def _version(profile_id: str, number: int, recipe: Profile, at: datetime) -> ProfileVersion:
+    return ProfileVersion(
+        id=f"{profile_id}_{number}", profile_id=profile_id, number=number, recipe=_document(recipe), created_at=at
+    )
+
+
+def _public(profile: ProfileRow, version: ProfileVersion) -> ProfilePublic:
+    return ProfilePublic(
+        id=profile.id,
+        name=profile.name,
+        version=version.number,
+        recipe=Profile.model_validate(version.recipe),
+        created_at=profile.created_at,
+        version_created_at=version.created_at,
+    )
+
+
+def _version_public(profile: ProfileRow, version: ProfileVersion) -> ProfileVersionPublic:
+    return ProfileVersionPublic(
+        profile=profile.name,
+        version=version.number,
+        recipe=Profile.model_validate(version.recipe),
+        created_at=version.created_at,
+    )

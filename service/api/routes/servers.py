@@ -1,0 +1,294 @@
+"""Servers: place, launch, stop, restart, wait, remove."""
+
+import asyncio
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, status
+from fastapi.responses import JSONResponse
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from service.api.dependencies import ACTOR, IdempotencyKey, PageNeeded, Parts, PartsNeeded
+from service.api.idempotency import Answer, carry_out, find_replay
+from service.api.problems import problems
+from service.api.schemas.common import Page
+from service.api.schemas.servers import (
+    LaunchPublic,
+    OperationPublic,
+    ServerCreate,
+    ServerCreated,
+    ServerPublic,
+    launch_public,
+    operation_public,
+    server_public,
+)
+from service.db import nodes as node_queries
+from service.db import profiles as profile_queries
+from service.db import servers as server_queries
+from service.db.servers import ServerFilter
+from service.db.tables import Node, Operation, Server
+from service.errors import (
+    GpusUnavailable,
+    GpuTaken,
+    IdempotencyKeyReused,
+    IllegalMove,
+    InvalidInput,
+    LeftoversRemain,
+    NameTaken,
+    NodeDraining,
+    NodeUnreachable,
+    NotFound,
+    OperationInProgress,
+    Overtaken,
+    PortTaken,
+    WaitPointless,
+    WaitTimedOut,
+)
+from service.nodes.contact import Contact
+from service.operations import inventories, launching, placing, stopping
+from service.operations.changes import OPERATIONS_CHANGED
+from service.servers.operation import OperationState
+from service.servers.states import Desired, State
+
+router = APIRouter(prefix="/servers", tags=["servers"])
+FRESH_S = 30
+"""Before GPUs are given away the node is looked at again if the last look is older."""
+LOOK_DEADLINE_S = 15
+CONFLICTS = (IllegalMove, OperationInProgress, Overtaken)
+LAUNCH_ERRORS = (*CONFLICTS, GpuTaken, PortTaken, GpusUnavailable, LeftoversRemain, NodeDraining, NodeUnreachable)
+
+
+@router.post(
+    "",
+    status_code=status.HTTP_201_CREATED,
+    response_model=ServerCreated,
+    responses=problems(NotFound, NameTaken, InvalidInput, IdempotencyKeyReused, *LAUNCH_ERRORS),
+)
+async def create_server(
+    body: ServerCreate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+) -> JSONResponse:
+    """Place a profile on a node, and launch it at once with `launch: true`: then both happen or neither."""
+    replay = await find_replay(parts, request, key)
+    if replay is not None:
+        return replay
+    if body.launch:
+        await _look(parts, body.node)
+    wish = placing.Wish(
+        body.name, body.profile, body.version, body.node, body.gpus, body.gpu_count, body.port
+    )
+
+    async def act(session: AsyncSession) -> Answer:
+        at = parts.control.now()
+        server = await placing.place(session, wish, at=at)
+        operation = None
+        if body.launch:
+            node = await session.get_one(Node, server.node_id)
+            operation = await launching.accept(session, server, node, at=at, actor=ACTOR)
+        public = ServerCreated(
+            server=await _public(parts, session, server),
+            operation=operation_public(operation, server.name) if operation else None,
+        )
+        changed = [server.id, server.node_id, OPERATIONS_CHANGED]
+        where = f"/api/v1/servers/{server.name}"
+        return Answer(status.HTTP_201_CREATED, public, where, changed=changed, operation=operation)
+
+    return await carry_out(parts, request, key, act)
+
+
+@router.get("", responses=problems(NotFound, InvalidInput))
+async def list_servers(  # noqa: PLR0913  one argument a filter
+    parts: PartsNeeded,
+    page: PageNeeded,
+    state: Annotated[State | None, Query(description="Only servers in this state.")] = None,
+    node: Annotated[str | None, Query(description="Only servers on this node.")] = None,
+    profile: Annotated[str | None, Query(description="Only servers of this profile.")] = None,
+    contact: Annotated[Contact | None, Query(description="Only servers whose node has this contact.")] = None,
+) -> Page[ServerPublic]:
+    """List the servers, newest first."""
+    async with parts.control.database.read() as session:
+        wanted = ServerFilter(
+            state=state,
+            node_id=(await node_queries.get_node(session, node)).id if node else None,
+            profile_id=(await profile_queries.get_profile(session, profile)).id if profile else None,
+            contact=contact,
+        )
+        rows = await server_queries.list_servers(session, page, wanted)
+        surrounded = await server_queries.with_surroundings(session, rows.items)
+    items = [server_public(row, parts.control.live) for row in surrounded]
+    return Page(items=items, next_cursor=rows.next_cursor)
+
+
+@router.get("/{server}", responses=problems(NotFound))
+async def get_server(server: str, parts: PartsNeeded) -> ServerPublic:
+    """Show a server: its state with the reason, its current launch, and how old the facts are."""
+    async with parts.control.database.read() as session:
+        return await _public(parts, session, await server_queries.get_server(session, server))
+
+
+@router.delete(
+    "/{server}",
+    status_code=status.HTTP_204_NO_CONTENT,
+    responses=problems(NotFound, IllegalMove, OperationInProgress, LeftoversRemain, IdempotencyKeyReused),
+)
+async def delete_server(server: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
+    """Remove a server that is stopped, or failed with nothing left; its launches and transitions stay."""
+
+    async def act(session: AsyncSession) -> Answer:
+        row = await server_queries.get_server(session, server)
+        await placing.remove(session, row, at=parts.control.now())
+        return Answer(status.HTTP_204_NO_CONTENT, changed=[row.id, row.node_id])
+
+    return await carry_out(parts, request, key, act)
+
+
+@router.post(
+    "/{server}/launch",
+    status_code=status.HTTP_202_ACCEPTED,
+    response_model=OperationPublic,
+    responses=problems(NotFound, IdempotencyKeyReused, *LAUNCH_ERRORS),
+)
+async def launch_server(server: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
+    """Launch a stopped or failed server. The operation succeeds when it is ready, and fails when the start does."""
+    replay = await find_replay(parts, request, key)
+    if replay is not None:
+        return replay
+    await _look_at_node_of(parts, server)
+
+    async def act(session: AsyncSession) -> Answer:
+        row = await server_queries.get_server(session, server)
+        node = await session.get_one(Node, row.node_id)
+        return _accepted(row, await launching.accept(session, row, node, at=parts.control.now(), actor=ACTOR))
+
+    return await carry_out(parts, request, key, act)
+
+
+@router.post(
+    "/{server}/stop",
+    status_code=status.HTTP_202_ACCEPTED,
+    response_model=OperationPublic,
+    responses=problems(NotFound, IdempotencyKeyReused, *CONFLICTS),
+)
+async def stop_server(server: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
+    """Stop a server and prove it gone: SIGTERM, grace, SIGKILL, sweep, then no process, listener, GPU memory or shared
+    memory is left. For a failed server this sweeps and proves again. A launch under way is canceled.
+    """
+
+    async def act(session: AsyncSession) -> Answer:
+        row = await server_queries.get_server(session, server)
+        return _accepted(row, await stopping.accept_stop(session, row, at=parts.control.now(), actor=ACTOR))
+
+    return await carry_out(parts, request, key, act)
+
+
+@router.post(
+    "/{server}/restart",
+    status_code=status.HTTP_202_ACCEPTED,
+    response_model=OperationPublic,
+    responses=problems(NotFound, IdempotencyKeyReused, *LAUNCH_ERRORS),
+)
+async def restart_server(server: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
+    """Stop a server with proof, then launch it again. A stopped server is launched."""
+
+    async def act(session: AsyncSession) -> Answer:
+        row = await server_queries.get_server(session, server)
+        node = await session.get_one(Node, row.node_id)
+        return _accepted(row, await stopping.accept_restart(session, row, node, at=parts.control.now(), actor=ACTOR))
+
+    return await carry_out(parts, request, key, act)
+
+
+@router.get(
+    "/{server}/wait", responses=problems(NotFound, InvalidInput, WaitPointless, WaitTimedOut)
+)
+async def wait_for_server(
+    server: str,
+    parts: PartsNeeded,
+    until: Annotated[Literal["ready", "stopped"], Query(description="The state to wait for.")] = "ready",
+    timeout_s: Annotated[float, Query(ge=0, le=86_400, description="How long to wait at most.")] = 900,
+) -> ServerPublic:
+    """Wait for a server: 200 as soon as the state is reached, 409 when waiting is pointless (it failed, or nobody is
+    working towards that state), 504 when the time is up. `curl --fail` in a script then does the right thing.
+    """
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    async with parts.control.database.read() as session:
+        server_id = (await server_queries.get_server(session, server)).id
+    while True:
+        seen = parts.control.changes.count(server_id)
+        async with parts.control.database.read() as session:
+            public = await _public(parts, session, await server_queries.get_server(session, server_id))
+        if public.state == until:
+            return public
+        pointless = _why_pointless(public, until)
+        if pointless:
+            raise WaitPointless(pointless, state=public.state, reason=public.reason, server=_document(public))
+        remaining_s = deadline - asyncio.get_running_loop().time()
+        if remaining_s <= 0:
+            phase = public.launch.phase if public.launch else None
+            raise WaitTimedOut(
+                f"after {timeout_s:g} s server {public.name} is {public.state}" + (f", in phase {phase}" if phase else ""),
+                state=public.state,
+                phase=phase,
+                server=_document(public),
+            )
+        await parts.control.changes.wait([server_id], after=seen, timeout_s=remaining_s)
+
+
+@router.get("/{server}/launches", responses=problems(NotFound, InvalidInput))
+async def list_server_launches(server: str, parts: PartsNeeded, page: PageNeeded) -> Page[LaunchPublic]:
+    """List the launches of a server, newest first."""
+    async with parts.control.database.read() as session:
+        row = await server_queries.get_server(session, server)
+        node = await session.get_one(Node, row.node_id)
+        rows = await server_queries.list_launches(session, row.id, page)
+    items = [launch_public(launch, parts.control.live, server=row.name, node=node.name) for launch in rows.items]
+    return Page(items=items, next_cursor=rows.next_cursor)
+
+
+def _why_pointless(public: ServerPublic, until: str) -> str | None:
+    """Return why a state will not come by itself, or None while somebody works towards it."""
+    if public.state is State.FAILED:
+        return f"server {public.name} failed: {public.message}"
+    if until == State.READY and public.state is State.STOPPED:
+        return f"server {public.name} is stopped and nobody has asked for a launch"
+    if until == State.READY and public.state is State.STOPPING and public.desired is Desired.STOPPED:
+        return f"server {public.name} is being stopped"
+    if until == State.STOPPED and public.desired is Desired.RUNNING and public.state is not State.STOPPING:
+        return f"server {public.name} is {public.state} and nobody has asked for a stop"
+    return None
+
+
+def _document(public: ServerPublic) -> dict[str, object]:
+    return public.model_dump(mode="json")
+
+
+def _accepted(server: Server, operation: Operation) -> Answer:
+    return Answer(
+        status.HTTP_202_ACCEPTED,
+        operation_public(operation, server.name),
+        f"/api/v1/operations/{operation.id}",
+        changed=[server.id, server.node_id, OPERATIONS_CHANGED],
+        operation=operation if operation.state is OperationState.RUNNING else None,
+    )
+
+
+async def _public(parts: Parts, session: AsyncSession, server: Server) -> ServerPublic:
+    (row,) = await server_queries.with_surroundings(session, [server])
+    return server_public(row, parts.control.live)
+
+
+async def _look_at_node_of(parts: Parts, server: str) -> None:
+    async with parts.control.database.read() as session:
+        row = await server_queries.get_server(session, server)
+    await _look(parts, row.node_id)
+
+
+async def _look(parts: Parts, node: str) -> None:
+    """Look at a node that answers if the last look is old; one that cannot be looked at is judged by that look."""
+    async with parts.control.database.read() as session:
+        row = await node_queries.get_node(session, node)
+    if row.contact is not Contact.OK or not inventories.is_older_than(row, FRESH_S, parts.control.now()):
+        return
+    try:
+        async with asyncio.timeout(LOOK_DEADLINE_S):
+            await inventories.refresh(parts.control, row)
+    except TimeoutError as error:
+        raise NodeUnreachable(f"node {row.name} could not be looked at within {LOOK_DEADLINE_S} s") from error

@@ -1,0 +1,59 @@
+"""Shapes that several resources share."""
+
+from datetime import datetime
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
+
+from service.clock import to_text
+from service.ids import NAME_PATTERN
+
+Item = TypeVar("Item")
+Instant = Annotated[datetime, PlainSerializer(to_text, return_type=str)]
+"""An instant in UTC, as 2026-11-29T16:04:05.123Z."""
+Name = Annotated[
+    str,
+    StringConstraints(pattern=NAME_PATTERN),
+    Field(description="Lower case letters, digits, '.', '_' and '-'; at most 63.", examples=["atlas"]),
+]
+
+
+class Request(BaseModel):
+    """The base of what is sent: a field that is not known is refused, so that no misspelling is lost."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Page(BaseModel, Generic[Item]):
+    """One page of a list, newest first."""
+
+    items: list[Item]
+    next_cursor: str | None = Field(description="Give it as `cursor` for the next page; null at the end.")
+
+
+class FieldProblem(BaseModel):
+    """One field that breaks a rule."""
+
+    place: str = Field(description="Where it is, such as body.server_args.")
+    message: str
+
+
+class Problem(BaseModel):
+    """What went wrong (RFC 9457), with a stable code and what to do about it."""
+
+    type: str = Field(examples=["urn:vigil:problem:gpu_taken"])
+    title: str
+    status: int
+    detail: str
+    code: str = Field(description="Stable: programs may rely on it.", examples=["gpu_taken"])
+    remedy: str
+    errors: list[FieldProblem] | None = None
+    context: dict[str, object] | None = Field(default=None, description="Further facts, such as the holder of a GPU.")
+
+
+class OperationProblem(BaseModel):
+    """Why an operation failed, or what stands in its way."""
+
+    code: str
+    detail: str
+    remedy: str

@@ -1,0 +1,262 @@
+"""Servers, launches, operations and transitions as the API shows them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from service.api.schemas.common import Instant, Name, OperationProblem, Request
+from service.api.schemas.nodes import PortNumber
+from service.db.servers import ServerRow
+from service.db.tables import Launch, Operation, Transition
+from service.nodes.contact import Contact
+from service.operations.live import Live
+from service.operations.recording import progress_json
+from service.profiles.profile import Profile
+from service.servers.operation import OperationKind, OperationState, OperationStep
+from service.servers.states import Desired, Reason, State
+from service.sglang.phases import Phase
+
+GpuSelector = Annotated[
+    int | str, Field(description="The index of a GPU on its node, or its uuid.", examples=[0, "GPU-4f2c…"])
+]
+
+
+class ServerCreate(Request):
+    """A profile placed on a node."""
+
+    name: Name
+    profile: Name
+    version: Annotated[int, Field(ge=1)] | None = Field(default=None, description="The newest by default.")
+    node: Name
+    gpus: Annotated[list[GpuSelector], Field(min_length=1, max_length=64)] | None = Field(
+        default=None, description="These GPUs and no others."
+    )
+    gpu_count: Annotated[int, Field(ge=0, le=64)] | None = Field(
+        default=None, description="So many free GPUs, chosen at each launch; the profile's count by default."
+    )
+    port: PortNumber | None = Field(default=None, description="By default the first of the node's ports not given away.")
+    launch: bool = Field(default=False, description="Launch it at once.")
+
+
+class ProgressPublic(BaseModel):
+    """n of m within a phase."""
+
+    done: int
+    total: int
+    unit: str
+
+
+class PhasePublic(BaseModel):
+    """One phase of a start, as the log tells it."""
+
+    phase: Phase
+    started_at: Instant | None
+    ended_at: Instant | None
+    progress: ProgressPublic | None
+
+
+class GpuRef(BaseModel):
+    """A GPU that a launch was given."""
+
+    index: int
+    uuid: str
+    name: str
+
+
+class LaunchBrief(BaseModel):
+    """Where the current launch of a server is."""
+
+    id: str
+    number: int
+    phase: Phase | None
+    progress: ProgressPublic | None
+    phase_started_at: Instant | None
+    gpus: list[GpuRef]
+    pid: int | None
+    exit_code: int | None
+    created_at: Instant
+    ready_at: Instant | None
+    ended_at: Instant | None
+
+
+class ContactBrief(BaseModel):
+    """Whether the server's node is heard; without contact the state is the last that was known."""
+
+    state: Contact
+    since_at: Instant
+    detail: str | None
+
+
+class ServerPublic(BaseModel):
+    """A server, with its state, the reason for it, and how old the facts are."""
+
+    id: str
+    name: str
+    state: State
+    state_since_at: Instant
+    reason: Reason | None
+    message: str | None
+    desired: Desired
+    node: str
+    contact: ContactBrief
+    profile: str
+    profile_version: int
+    port: int
+    pinned_gpus: list[int | str] | None
+    gpu_count: int
+    launch: LaunchBrief | None
+    observed_at: Instant | None = Field(description="When the youngest fact about its launch was read on the node.")
+    created_at: Instant
+
+
+class LaunchPublic(BaseModel):
+    """One attempt to bring a server up."""
+
+    id: str
+    server: str
+    node: str
+    number: int
+    profile_version: int
+    recipe: Profile
+    argv: list[str] = Field(description="What was executed; secrets are in a file on the node, not here.")
+    environment: dict[str, str] = Field(description="What Vigil added to the environment, without secrets.")
+    engine_version: str | None
+    launcher: str | None
+    pid: int | None
+    port: int
+    gpus: list[GpuRef]
+    phase: Phase | None
+    progress: ProgressPublic | None
+    timeline: list[PhasePublic]
+    created_at: Instant
+    started_at: Instant | None
+    ready_at: Instant | None
+    ended_at: Instant | None
+    exit_code: int | None
+    leftovers: dict[str, Any] | None = Field(description="What the last proof of its end found; null before one.")
+
+
+class OperationPublic(BaseModel):
+    """An accepted request that takes time."""
+
+    id: str
+    kind: OperationKind
+    server: str
+    launch_id: str | None
+    state: OperationState
+    step: OperationStep
+    actor: str
+    problem: OperationProblem | None = Field(description="Why it failed; while it runs, what stands in its way.")
+    created_at: Instant
+    ended_at: Instant | None
+
+
+class ServerCreated(BaseModel):
+    """A new server, and the operation that launches it if that was asked for."""
+
+    server: ServerPublic
+    operation: OperationPublic | None
+
+
+class TransitionPublic(BaseModel):
+    """What changed from what to what, why, when, by whom, on what evidence."""
+
+    id: int
+    subject: str
+    server_id: str | None
+    node_id: str
+    launch_id: str | None
+    operation_id: str | None
+    before: str
+    after: str
+    reason: Reason
+    message: str
+    evidence: dict[str, Any]
+    actor: str
+    at: Instant
+
+
+def server_public(row: ServerRow, live: Live) -> ServerPublic:
+    """Return a server as the API shows it: what is recorded, with the live picture of its launch over it."""
+    server, node = row.server, row.node
+    return ServerPublic(
+        id=server.id,
+        name=server.name,
+        state=server.state,
+        state_since_at=server.state_since_at,
+        reason=server.reason,
+        message=server.message,
+        desired=server.desired,
+        node=node.name,
+        contact=ContactBrief(state=node.contact, since_at=node.contact_since_at, detail=node.contact_detail),
+        profile=row.profile.name,
+        profile_version=server.profile_version,
+        port=server.port,
+        pinned_gpus=server.pinned_gpus,
+        gpu_count=server.gpu_count,
+        launch=_launch_brief(row.launch, live) if row.launch else None,
+        observed_at=_observed_at(row.launch, live),
+        created_at=server.created_at,
+    )
+
+
+def launch_public(launch: Launch, live: Live, *, server: str, node: str) -> LaunchPublic:
+    """Return a launch as the API shows it."""
+    phase, progress, timeline = _phases(launch, live)
+    return LaunchPublic.model_validate(
+        {
+            **launch.model_dump(),
+            "server": server,
+            "node": node,
+            "phase": phase,
+            "progress": progress,
+            "timeline": timeline,
+        }
+    )
+
+
+def operation_public(operation: Operation, server: str) -> OperationPublic:
+    """Return an operation as the API shows it."""
+    return OperationPublic.model_validate({**operation.model_dump(), "server": server})
+
+
+def transition_public(transition: Transition) -> TransitionPublic:
+    """Return a transition as the API shows it."""
+    return TransitionPublic.model_validate(transition.model_dump())
+
+
+def _launch_brief(launch: Launch, live: Live) -> LaunchBrief:
+    phase, progress, timeline = _phases(launch, live)
+    return LaunchBrief.model_validate(
+        {
+            **launch.model_dump(include=set(LaunchBrief.model_fields)),
+            "phase": phase,
+            "progress": progress,
+            "phase_started_at": timeline[-1]["started_at"] if timeline else None,
+        }
+    )
+
+
+def _phases(launch: Launch, live: Live) -> tuple[str | None, Any, Sequence[Any]]:
+    """Return phase, progress and timeline: live while the launch is watched and its log was read, else as recorded."""
+    watched = live.launches.get(launch.id)
+    reading = watched.log.reading if watched else None
+    if reading is None or reading.phase is None or launch.ready_at is not None:
+        return launch.phase, launch.progress, launch.timeline
+    timeline = [
+        {
+            "phase": span.phase,
+            "started_at": span.started_at,
+            "ended_at": span.ended_at,
+            "progress": progress_json(span.progress),
+        }
+        for span in reading.phases
+    ]
+    return reading.phase, progress_json(reading.progress), timeline
+
+
+def _observed_at(launch: Launch | None, live: Live) -> datetime | None:
+    watched = live.launches.get(launch.id) if launch else None
+    return watched.observed_at if watched else None

@@ -1,0 +1,62 @@
+"""The composition root: makes the parts, opens them in order, and closes them in reverse."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from service.api import openapi, problems
+from service.api.dependencies import Parts
+from service.api.routes import history, launches, nodes, operational, profiles, servers
+from service.db import migrating
+from service.db.engine import Database, prepare_state_dir
+from service.operations.control import Control
+from service.operations.runner import OperationRunner
+from service.remote.connections import Connections
+from service.settings import Settings
+from service.watchers.fleet_watch import FleetWatch
+
+API_PREFIX = "/api/v1"
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Return the application; nothing is opened before it starts."""
+    app = FastAPI(
+        title="Vigil",
+        version=version("vigil-control"),
+        lifespan=lambda app: _running(app, settings),
+        generate_unique_id_function=_operation_id,
+    )
+    for router in (nodes.router, profiles.router, servers.router, launches.router, history.router):
+        app.include_router(router, prefix=API_PREFIX)
+    app.include_router(operational.router)
+    problems.install(app)
+    openapi.install(app)
+    return app
+
+
+@asynccontextmanager
+async def _running(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
+    """Migrate and open the database, resume operations, watch the nodes; at the end close all in reverse."""
+    prepare_state_dir(settings.resolved_state_dir())
+    migrating.upgrade(settings.resolved_database_url())
+    async with AsyncExitStack() as stack:
+        database = Database(settings.resolved_database_url())
+        stack.push_async_callback(database.close)
+        connections = Connections(open_deadline_s=settings.connect_deadline_s)
+        stack.push_async_callback(connections.close)
+        control = Control(settings=settings, database=database, connections=connections)
+        runner = OperationRunner(control)
+        stack.push_async_callback(runner.close)
+        fleet = FleetWatch(control, runner)
+        stack.push_async_callback(fleet.close)
+        app.state.parts = Parts(control=control, runner=runner)
+        await fleet.start()
+        await runner.resume()
+        yield
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name

@@ -1,0 +1,66 @@
+"""The commands of `vigil`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.cli import demo as demo_command
+from service.cli import waiting
+from service.cli.serving import serve_until_ended
+from service.settings import Settings
+
+app = typer.Typer(
+    name="vigil",
+    help="A control plane for SGLang inference servers on GPU nodes.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+UrlOption = Annotated[str, typer.Option("--url", envvar="VIGIL_URL", help="Where the service answers.")]
+DEFAULT_URL = "http://127.0.0.1:8080"
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="The address to listen on; loopback by default.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to listen on; 8080 by default.")] = None,
+) -> None:
+    """Run the service. Settings come from VIGIL_… variables or a .env file."""
+    given = {name: value for name, value in {"host": host, "port": port}.items() if value is not None}
+    serve_until_ended(Settings().model_copy(update=given))
+
+
+@app.command()
+def demo(
+    *,
+    port: Annotated[int, typer.Option(help="The port to listen on.")] = 8080,
+    once: Annotated[bool, typer.Option("--once", help="Take the tour and end, with exit code 0 if all went well.")] = False,
+) -> None:
+    """Run the service on an embedded fleet of simulated nodes, and launch a server there."""
+    raise typer.Exit(demo_command.run(port=port, once=once))
+
+
+@app.command()
+def openapi(
+    output: Annotated[Path | None, typer.Argument(help="The file to write; standard output by default.")] = None,
+) -> None:
+    """Write the OpenAPI document."""
+    from service.api.openapi import as_text  # noqa: PLC0415  only this command needs the routes
+    from service.app import create_app  # noqa: PLC0415
+
+    text = as_text(create_app(Settings()))
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+@app.command()
+def wait(
+    server: Annotated[str, typer.Argument(help="The name or id of the server.")],
+    until: Annotated[str, typer.Option(help="ready or stopped.")] = "ready",
+    timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds to wait at most.")] = 900,
+    url: UrlOption = DEFAULT_URL,
+) -> None:
+    """Wait for a server with a live progress line. Exit code 0: it is there; 1: it failed or never will; 2: time is up."""
+    raise typer.Exit(waiting.run(url=url, server=server, until=until, timeout_s=timeout_s))

@@ -1,0 +1,58 @@
+"""The parts of the control plane that operations, watchers and the API share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from service.clock import utc_now
+from service.db.engine import Database
+from service.db.tables import Node
+from service.nodes.endpoint import Agent, Credential, Endpoint, KeyFile
+from service.operations.changes import Changes
+from service.operations.live import Live
+from service.remote.node import NodeSession
+from service.remote.connections import Connections
+from service.settings import Settings
+
+
+@dataclass(slots=True)
+class Control:
+    """One of each, made by the composition root and handed down."""
+
+    settings: Settings
+    database: Database
+    connections: Connections
+    changes: Changes = field(default_factory=Changes)
+    live: Live = field(default_factory=Live)
+    now: Callable[[], datetime] = utc_now
+
+    async def node_session(self, node: Node) -> NodeSession:
+        """Return a session on the node's one connection, opened if need be; a RemoteError says why not."""
+        connection = await self.connections.get(node.id, endpoint_of(node))
+        return NodeSession(connection)
+
+
+def endpoint_of(node: Node) -> Endpoint:
+    """Return where a node is and how to log in, with the host keys that are pinned."""
+    jump = node.jump
+    return Endpoint(
+        address=node.address,
+        port=node.port,
+        user=node.user,
+        credential=credential_of(node.credential),
+        host_key=node.host_key,
+        jump=None
+        if jump is None
+        else Endpoint(
+            address=jump["address"],
+            port=jump["port"],
+            user=jump["user"],
+            credential=credential_of(jump["credential"]),
+            host_key=jump.get("host_key"),
+        ),
+    )
+
+
+def credential_of(stored: dict[str, str]) -> Credential:
+    """Return a credential as the node's row keeps it."""
+    return Agent() if stored["kind"] == "agent" else KeyFile(stored["path"])

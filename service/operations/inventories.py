@@ -1,0 +1,56 @@
+"""Looks at what a node has, and keeps the last look with the node."""
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from service.db import nodes as node_queries
+from service.db.tables import Node
+from service.errors import RemoteCommandFailed
+from service.nodes.inventory import Gpu, Inventory
+from service.operations.control import Control
+from service.remote.node import NodeSession
+
+_GPUS = TypeAdapter(tuple[Gpu, ...])
+_JSON = TypeAdapter(dict[str, Any])
+
+
+def stored_gpus(node: Node) -> tuple[Gpu, ...]:
+    """Return the GPUs of the last look at a node; none before the first look."""
+    return _GPUS.validate_python((node.inventory or {}).get("gpus", []))
+
+
+async def refresh(control: Control, node: Node) -> Inventory:
+    """Look at a node now and keep what was seen; a RemoteError says why it cannot be looked at."""
+    remote = await control.node_session(node)
+    inventory = await remote.inventory()
+    engines = [await _engine(remote, python) for python in await _pythons(control, node)]
+    document = _JSON.dump_python({**asdict(inventory), "engines": engines}, mode="json")
+    async with control.database.write() as session:
+        row = await session.get(Node, node.id)
+        if row is not None:
+            row.inventory = document
+            row.inventory_at = inventory.at
+    control.changes.publish(node.id)
+    return inventory
+
+
+def is_older_than(node: Node, seconds: float, now: datetime) -> bool:
+    """Tell whether the last look at a node is missing or older than so many seconds."""
+    return node.inventory_at is None or (now - node.inventory_at).total_seconds() > seconds
+
+
+async def _pythons(control: Control, node: Node) -> list[str]:
+    """Return the environments to look at: those named for the node, and those of the profiles placed on it."""
+    async with control.database.read() as session:
+        placed = await node_queries.pythons_of_node(session, node.id)
+    return list(dict.fromkeys([*node.engines, *placed]))
+
+
+async def _engine(remote: NodeSession, python: str) -> dict[str, str | None]:
+    try:
+        return {"python": python, "sglang_version": await remote.engine_version(python), "error": None}
+    except RemoteCommandFailed as error:
+        return {"python": python, "sglang_version": None, "error": error.detail}

@@ -1,0 +1,92 @@
+"""Records what a watcher concluded: the move of a server, with the end or the readiness of its launch."""
+
+from dataclasses import asdict
+from datetime import datetime
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from service.clock import to_text
+from service.db import history
+from service.db.tables import Launch, Operation, Server
+from service.errors import Overtaken
+from service.operations import cleanup, journal, transitioning
+from service.operations.changes import OPERATIONS_CHANGED
+from service.operations.control import Control
+from service.servers.observation import Observation
+from service.servers.operation import OperationKind, OperationState
+from service.servers.states import Move, State
+from service.sglang.startup_log import LogReading, Progress
+
+ACTOR = "watcher"
+
+
+async def record_move(
+    control: Control, server: Server, move: Move, observation: Observation, *, at: datetime
+) -> Operation | None:
+    """Record a move that `decide` asked for, guarded by the state it was decided on (Overtaken otherwise).
+
+    Returns the cleanup that a failure begins, for the runner.
+    """
+    begun: Operation | None = None
+    async with control.database.write() as session:
+        row = await session.get_one(Server, server.id)
+        _require_unmoved(row, server)
+        launch = await session.get_one(Launch, server.launch_id)
+        fold_log(launch, observation.log)
+        launch.pid = observation.process.pid or launch.pid
+        if move.after is State.FAILED:
+            launch.exit_code = observation.process.exit_code
+            launch.ended_at = observation.process.ended_at or at
+            begun = await cleanup.record_failure(session, row, move, at=at, actor=ACTOR)
+        else:
+            waiting = await history.find_running_operation(session, server.id)
+            await transitioning.record(
+                session, row, move, at=at, actor=ACTOR, operation_id=waiting.id if waiting else None
+            )
+            if move.after is State.READY:
+                launch.ready_at = launch.ready_at or at
+                await _end_waiting(session, waiting, at=at)
+    control.changes.publish(server.id, server.node_id, OPERATIONS_CHANGED)
+    return begun
+
+
+async def record_progress(control: Control, launch_id: str, log: LogReading) -> None:
+    """Keep how far the log of a launch has come."""
+    async with control.database.write() as session:
+        launch = await session.get(Launch, launch_id)
+        if launch is not None:
+            fold_log(launch, log)
+
+
+def fold_log(launch: Launch, log: LogReading) -> None:
+    """Put what the log says into the launch's row; a log that says less than before changes nothing."""
+    if log.phase is None:
+        return
+    launch.phase = log.phase
+    launch.progress = progress_json(log.progress)
+    launch.timeline = [
+        {
+            "phase": span.phase,
+            "started_at": to_text(span.started_at) if span.started_at else None,
+            "ended_at": to_text(span.ended_at) if span.ended_at else None,
+            "progress": progress_json(span.progress),
+        }
+        for span in log.phases
+    ]
+    launch.engine_version = launch.engine_version or log.engine_version
+
+
+def progress_json(progress: Progress | None) -> dict[str, object] | None:
+    """Return n of m as plain JSON values."""
+    return asdict(progress) if progress else None
+
+
+def _require_unmoved(row: Server, decided_on: Server) -> None:
+    """Raise Overtaken when the row is no longer the one that the decision was made on."""
+    if row.state is not decided_on.state or row.launch_id != decided_on.launch_id:
+        raise Overtaken(f"server {row.name} was moved by somebody else meanwhile")
+
+
+async def _end_waiting(session: AsyncSession, waiting: Operation | None, *, at: datetime) -> None:
+    if waiting is not None and waiting.kind in {OperationKind.LAUNCH, OperationKind.RESTART}:
+        await journal.end(session, waiting.id, OperationState.SUCCEEDED, at=at)

@@ -1,0 +1,214 @@
+"""Stopping: SIGTERM, grace, SIGKILL, sweep, and the proof that nothing is left; resumable at every line."""
+
+import asyncio
+from dataclasses import asdict
+from datetime import datetime, timedelta
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from service.db import history
+from service.db.tables import Launch, Node, Operation, Server
+from service.errors import IllegalMove, OperationInProgress, VigilError
+from service.operations import claims, journal, launching, transitioning
+from service.operations.changes import OPERATIONS_CHANGED
+from service.operations.control import Control
+from service.profiles.profile import Profile
+from service.remote.messages import Leftovers, SignalStep
+from service.remote.node import NodeSession
+from service.servers.observation import ProcessFact, ProcessState
+from service.servers.operation import OperationKind, OperationState, OperationStep
+from service.servers.states import Desired, Move, Reason, State
+
+POLL_S = 0.5
+SELF_DESTRUCT_S = 8
+"""After a child failed the engine sleeps 5 s and kills its own tree (seen live): a cleanup lets it."""
+PROOF_S = 45
+"""How long the proof is tried again: a killed process gives its GPU memory back after seconds to tens of seconds."""
+_ALIVE = frozenset({ProcessState.PENDING, ProcessState.RUNNING})
+
+
+async def accept_stop(session: AsyncSession, server: Server, *, at: datetime, actor: str) -> Operation:
+    """Accept a stop: the operation that waited for the start is canceled, the server moves to `stopping`.
+
+    Raises IllegalMove for a stopped server, OperationInProgress when it is being stopped already.
+    """
+    if server.state is State.STOPPED:
+        raise IllegalMove(f"server {server.name} is stopped already")
+    await _supersede(session, server, at=at)
+    server.desired = Desired.STOPPED
+    return await _begin_stopping(session, server, OperationKind.STOP, at=at, actor=actor)
+
+
+async def accept_restart(
+    session: AsyncSession, server: Server, node: Node, *, at: datetime, actor: str
+) -> Operation:
+    """Accept a restart: stop with proof, then a new launch. A stopped server is simply launched."""
+    launching.require_launchable(node)
+    if server.state is State.STOPPED:
+        await _supersede(session, server, at=at)
+        operation = await journal.begin(
+            session, server, OperationKind.RESTART, OperationStep.STARTING, at=at, actor=actor
+        )
+        await launching.create_launch(session, server, node, operation, at=at)
+        return operation
+    await _supersede(session, server, at=at)
+    server.desired = Desired.RUNNING
+    return await _begin_stopping(session, server, OperationKind.RESTART, at=at, actor=actor)
+
+
+async def stop(control: Control, operation_id: str) -> None:
+    """Carry out the stopping step of a stop, restart or cleanup.
+
+    A fault of the way to the node is raised for the caller to try again: nothing is concluded from silence.
+    """
+    async with control.database.read() as session:
+        operation = await session.get_one(Operation, operation_id)
+        server = await session.get_one(Server, operation.server_id)
+        launch = await session.get(Launch, operation.launch_id) if operation.launch_id else None
+        node = await session.get_one(Node, server.node_id)
+    leftovers: Leftovers | None = None
+    if launch is not None:
+        launching.require_contact(node)
+        remote = await control.node_session(node)
+        await _end_process(control, remote, operation, server, launch)
+        leftovers = await _prove(control, remote, launch)
+    await _conclude(control, operation, leftovers)
+    control.changes.publish(server.id, node.id, OPERATIONS_CHANGED)
+
+
+async def _supersede(session: AsyncSession, server: Server, *, at: datetime) -> None:
+    """End the operation that is under way if a stop may take its place; a stop may not replace a stop."""
+    running = await history.find_running_operation(session, server.id)
+    if running is None:
+        return
+    if running.kind is OperationKind.STOP:
+        raise OperationInProgress(f"operation {running.id} is stopping server {server.name}", operation=running.id)
+    problem = {"code": "superseded", "detail": "a later request took its place", "remedy": "Follow that request."}
+    await journal.end(session, running.id, OperationState.CANCELED, at=at, problem=problem)
+
+
+async def _begin_stopping(
+    session: AsyncSession, server: Server, kind: OperationKind, *, at: datetime, actor: str
+) -> Operation:
+    await session.flush()
+    operation = await journal.begin(session, server, kind, OperationStep.STOPPING, at=at, actor=actor)
+    if server.state is not State.STOPPING:
+        move = Move(State.STOPPING, Reason.STOP_REQUESTED, f"a {kind} was asked for by {actor}")
+        await transitioning.record(session, server, move, at=at, actor=actor, operation_id=operation.id)
+    return operation
+
+
+async def _end_process(
+    control: Control, remote: NodeSession, operation: Operation, server: Server, launch: Launch
+) -> None:
+    """End the launch's processes: ask, wait for the grace, kill and sweep.
+
+    The grace counts from the request, so that a restart of the service does not begin it anew.
+    """
+    if operation.kind is OperationKind.CLEANUP:
+        deadline = control.now() + timedelta(seconds=SELF_DESTRUCT_S)
+        await _wait_until_gone(control, remote, launch, deadline)
+    else:
+        grace = Profile.model_validate(launch.recipe).stop_grace_s
+        signalled = await remote.signal(launch.id, SignalStep.TERM)
+        if signalled.process.state in _ALIVE:
+            await _wait_until_gone(control, remote, launch, server.state_since_at + timedelta(seconds=grace))
+    await remote.signal(launch.id, SignalStep.KILL)
+
+
+async def _wait_until_gone(control: Control, remote: NodeSession, launch: Launch, deadline: datetime) -> None:
+    while (await _process(remote, launch)).state in _ALIVE and control.now() < deadline:
+        await asyncio.sleep(POLL_S)
+
+
+async def _process(remote: NodeSession, launch: Launch) -> ProcessFact:
+    found = {item.launch_id: item.process for item in await remote.list_launches()}
+    return found.get(launch.id, ProcessFact(ProcessState.ABSENT))
+
+
+async def _prove(control: Control, remote: NodeSession, launch: Launch) -> Leftovers:
+    deadline = control.now() + timedelta(seconds=PROOF_S)
+    gpu_uuids = tuple(gpu["uuid"] for gpu in launch.gpus)
+    while True:
+        leftovers = await remote.verify(launch.id, port=launch.port, gpu_uuids=gpu_uuids)
+        if leftovers.is_clear or control.now() >= deadline:
+            return leftovers
+        await remote.signal(launch.id, SignalStep.KILL)
+        await asyncio.sleep(POLL_S)
+
+
+async def _conclude(control: Control, operation: Operation, leftovers: Leftovers | None) -> None:
+    """Record what the proof found; a restart goes on to its new launch in the same transaction."""
+    at = control.now()
+    is_clear = leftovers is None or leftovers.is_clear
+    async with control.database.write() as session:
+        current = await session.get_one(Operation, operation.id)
+        if current.state is not OperationState.RUNNING:
+            return
+        server = await session.get_one(Server, operation.server_id)
+        if operation.launch_id is not None and leftovers is not None:
+            launch = await session.get_one(Launch, operation.launch_id)
+            launch.leftovers = as_json(leftovers)
+            launch.ended_at = launch.ended_at or at
+        if is_clear:
+            await claims.release(session, server.id)
+        if operation.kind is OperationKind.CLEANUP:
+            await _end_cleanup(session, operation, leftovers, at=at)
+        elif is_clear:
+            await _end_stop(session, operation, server, leftovers, at=at)
+        else:
+            await _end_incomplete(session, operation, server, leftovers, at=at)
+
+
+async def _end_cleanup(session: AsyncSession, operation: Operation, leftovers: Leftovers | None, *, at: datetime) -> None:
+    if leftovers is None or leftovers.is_clear:
+        await journal.end(session, operation.id, OperationState.SUCCEEDED, at=at)
+    else:
+        await journal.end(session, operation.id, OperationState.FAILED, at=at, problem=_left(leftovers))
+
+
+async def _end_stop(
+    session: AsyncSession, operation: Operation, server: Server, leftovers: Leftovers | None, *, at: datetime
+) -> None:
+    evidence = as_json(leftovers) if leftovers else {}
+    move = Move(State.STOPPED, Reason.STOP_VERIFIED, "no process, listener, GPU memory or shared memory is left", evidence)
+    await transitioning.record(session, server, move, at=at, actor=operation.actor, operation_id=operation.id)
+    if operation.kind is OperationKind.STOP:
+        await journal.end(session, operation.id, OperationState.SUCCEEDED, at=at)
+        return
+    node = await session.get_one(Node, server.node_id)
+    try:
+        launching.require_launchable(node)
+        await launching.create_launch(session, server, node, operation, at=at)
+    except VigilError as error:
+        await journal.end(session, operation.id, OperationState.FAILED, at=at, problem=journal.problem_of(error))
+
+
+async def _end_incomplete(
+    session: AsyncSession, operation: Operation, server: Server, leftovers: Leftovers | None, *, at: datetime
+) -> None:
+    problem = _left(leftovers)
+    move = Move(State.FAILED, Reason.STOP_INCOMPLETE, str(problem["detail"]), as_json(leftovers) if leftovers else {})
+    await transitioning.record(session, server, move, at=at, actor=operation.actor, operation_id=operation.id)
+    await journal.end(session, operation.id, OperationState.FAILED, at=at, problem=problem)
+
+
+def as_json(leftovers: Leftovers) -> dict[str, object]:
+    """Return what is left as plain JSON values."""
+    return dict(asdict(leftovers))
+
+
+def _left(leftovers: Leftovers | None) -> dict[str, object]:
+    parts = []
+    if leftovers is not None:
+        parts += [f"process {item.pid} ({item.command})" for item in leftovers.processes]
+        parts += [f"memory of GPU {item.uuid} held by pid {item.pid or 'unknown'}" for item in leftovers.gpu]
+        parts += [f"/dev/shm/{name}" for name in leftovers.shm]
+        parts += [f"the GPUs could not be asked: {leftovers.gpu_error}"] if leftovers.gpu_error else []
+        if leftovers.listener.pid or leftovers.listener.owner != "none":
+            parts.append(f"a listener on the port (pid {leftovers.listener.pid or 'unknown'})")
+    return {
+        "code": "stop_incomplete",
+        "detail": "something is left: " + (", ".join(parts) or "it is not known what"),
+        "remedy": "End what is named here, then POST /servers/{server}/stop to prove it again.",
+    }

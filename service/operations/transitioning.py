@@ -1,0 +1,104 @@
+"""The only writer of state: it moves a server or the contact of a node, and records the transition with it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, cast
+
+from sqlalchemy import CursorResult, update
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlmodel import col
+
+from service.db.tables import Node, Server, Transition
+from service.errors import Overtaken
+from service.nodes.contact import Contact
+from service.servers.states import Move, Reason, apply
+
+
+async def record(
+    session: AsyncSession,
+    server: Server,
+    move: Move,
+    *,
+    at: datetime,
+    actor: str,
+    operation_id: str | None = None,
+) -> Transition:
+    """Move a server and write the transition, in the caller's transaction.
+
+    Guarded by the state and launch in `server` as it was loaded: if somebody else moved it since, nothing is
+    written and Overtaken is raised. IllegalMove if the table has no such move. `server` is brought up to date.
+    """
+    change = apply(server.state, move, at)
+    guard = (
+        col(Server.id) == server.id,
+        col(Server.state) == change.before,
+        col(Server.launch_id).is_not_distinct_from(server.launch_id),
+    )
+    values = {"state": change.after, "state_since_at": at, "reason": change.reason, "message": change.message}
+    result = cast(
+        CursorResult[Any],
+        await session.execute(
+            update(Server).where(*guard).values(**values), execution_options={"synchronize_session": False}
+        ),
+    )
+    if result.rowcount != 1:
+        raise Overtaken(f"server {server.name} was moved by somebody else meanwhile")
+    if server in session:
+        await session.refresh(server)
+    transition = Transition(
+        subject="server",
+        server_id=server.id,
+        node_id=server.node_id,
+        launch_id=server.launch_id,
+        operation_id=operation_id,
+        before=change.before,
+        after=change.after,
+        reason=change.reason,
+        message=change.message,
+        evidence=dict(change.evidence),
+        actor=actor,
+        at=at,
+    )
+    session.add(transition)
+    return transition
+
+
+async def record_contact(
+    session: AsyncSession,
+    node: Node,
+    contact: Contact,
+    *,
+    at: datetime,
+    code: str | None,
+    detail: str | None,
+    evidence: Mapping[str, object] | None = None,
+) -> None:
+    """Set a node's contact; a transition is written when it changes or when the cause of its loss does."""
+    current = await session.get(Node, node.id, populate_existing=True)
+    if current is None or (current.contact is contact and current.contact_code == code):
+        return
+    before = current.contact
+    await session.execute(
+        update(Node)
+        .where(col(Node.id) == node.id)
+        .values(
+            contact=contact,
+            contact_since_at=current.contact_since_at if before is contact else at,
+            contact_code=code,
+            contact_detail=detail,
+        ),
+        execution_options={"synchronize_session": False},
+    )
+    session.add(
+        Transition(
+            subject="node",
+            node_id=node.id,
+            before=before,
+            after=contact,
+            reason=Reason.CONTACT_MADE if contact is Contact.OK else Reason.CONTACT_LOST,
+            message=detail or "the node answers",
+            evidence={"code": code, **(evidence or {})},
+            actor="watcher",
+            at=at,
+        )
+    )

@@ -1,0 +1,139 @@
+"""Watches one launch: folds what the node says of it, and decides and records when something has changed."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from service.db.tables import Launch, Operation, Server
+from service.errors import Overtaken
+from service.logs import EventLog
+from service.operations import recording
+from service.operations.control import Control
+from service.operations.live import LiveLaunch
+from service.profiles.profile import Profile
+from service.remote.messages import LaunchFact, LogFact, Watch
+from service.remote.ssh import SshConnection
+from service.servers.states import State
+from service.servers.supervision import Facts, decide
+from service.sglang.command import is_log_quiet, probe_host
+from service.sglang.startup_log import StartupLog
+from service.watchers.health_probe import HealthProbe
+
+PROGRESS_EVERY_S = 1.0
+"""Progress within a phase is kept at most this often; a new phase at once."""
+_events = EventLog("watchers")
+
+
+class LaunchWatch:
+    """The watch over the current launch of one server, for as long as the node is connected."""
+
+    def __init__(
+        self, control: Control, connection: SshConnection, server: Server, launch: Launch, *, utc_offset_s: int
+    ) -> None:
+        self._control = control
+        self._profile = Profile.model_validate(launch.recipe)
+        self._kept_at: datetime | None = None
+        self._kept_phase: str | None = None
+        self.server = server
+        self.launch = launch
+        self.live = control.live.launches.setdefault(launch.id, LiveLaunch(log=StartupLog(utc_offset_s=utc_offset_s)))
+        self._probe = HealthProbe(
+            control, connection, host=probe_host(self._profile), port=launch.port, live=self.live
+        )
+        self._probing: asyncio.Task[None] | None = None
+
+    def wanted(self) -> Watch:
+        """Return what the observer is asked to watch; the log goes on where the last connection left it."""
+        return Watch(
+            launch_id=self.launch.id,
+            port=self.launch.port,
+            host=probe_host(self._profile),
+            log_offset=self.live.recent_log.end_offset,
+        )
+
+    def begin(self, on_answer: Callable[[], None]) -> None:
+        """Start asking for its health."""
+        self._probe.state = self.server.state
+        self._probing = asyncio.create_task(self._probe.run(on_answer), name=f"health {self.launch.id}")
+
+    async def end(self) -> None:
+        """Stop asking for its health."""
+        if self._probing is not None:
+            self._probing.cancel()
+            await asyncio.gather(self._probing, return_exceptions=True)
+
+    def update(self, server: Server, launch: Launch) -> None:
+        """Take over what was recorded by others."""
+        self.server = server
+        self.launch = launch
+        self._probe.state = server.state
+
+    def fold(self, fact: LaunchFact | LogFact) -> None:
+        """Fold one fact of the node into the live picture."""
+        live = self.live
+        if isinstance(fact, LogFact):
+            self._fold_log(fact)
+            return
+        live.observed_at = fact.at
+        live.process = fact.process or live.process
+        live.listener = fact.listener or live.listener
+        live.effort = fact.effort or live.effort
+        live.has_reported = live.has_reported or fact.process is not None
+
+    async def turn(self) -> Operation | None:
+        """Decide on what is known now and record it; returns the cleanup that a failure begins."""
+        observation = self.live.observation()
+        if observation is None:
+            return None
+        now = self._control.now()
+        move = decide(self._facts(), replace(observation, at=observation.at), now)
+        if move is None:
+            await self._keep_progress(now)
+            return None
+        try:
+            begun = await recording.record_move(self._control, self.server, move, observation, at=now)
+        except Overtaken:
+            self._control.changes.publish(self.server.id, self.server.node_id)
+            return None
+        _events.info(
+            "server_moved",
+            server_id=self.server.id,
+            launch_id=self.launch.id,
+            before=self.server.state,
+            after=move.after,
+            reason=move.reason,
+        )
+        self._probe.state = move.after
+        return begun
+
+    def _fold_log(self, fact: LogFact) -> None:
+        live = self.live
+        if fact.offset < live.recent_log.end_offset:
+            live.log = StartupLog()
+            live.recent_log.chunks.clear()
+        live.log = live.log.feed(fact.data, self._control.now())
+        live.recent_log.append(fact.offset, fact.data)
+        self._control.changes.publish(f"log {self.launch.id}")
+
+    def _facts(self) -> Facts:
+        return Facts(
+            state=self.server.state,
+            created_at=self.launch.created_at,
+            has_started=self.launch.started_at is not None,
+            is_log_quiet=is_log_quiet(self._profile),
+            start_limit_s=self._profile.limits.start_s,
+        )
+
+    async def _keep_progress(self, now: datetime) -> None:
+        """Keep the phases while starting; the log of a ready server says nothing new about its start."""
+        if self.server.state is not State.STARTING:
+            return
+        reading = self.live.log.reading
+        is_new_phase = reading.phase != self._kept_phase
+        is_due = self._kept_at is None or (now - self._kept_at).total_seconds() >= PROGRESS_EVERY_S
+        if reading.phase is None or not (is_new_phase or is_due):
+            return
+        self._kept_at, self._kept_phase = now, reading.phase
+        await recording.record_progress(self._control, self.launch.id, reading)
+        self._control.changes.publish(self.server.id)

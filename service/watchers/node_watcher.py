@@ -1,0 +1,202 @@
+"""Watches one node: keeps the connection, listens to its observer, and gives each launch its turn."""
+
+import asyncio
+import random
+from datetime import datetime, timedelta
+
+from service.db import servers as server_queries
+from service.db.tables import Node
+from service.errors import NodeUnreachable, Permanent, RemoteError, VigilError
+from service.logs import EventLog
+from service.nodes.contact import Contact
+from service.operations import inventories, transitioning
+from service.operations.control import Control, endpoint_of
+from service.operations.runner import OperationRunner
+from service.remote.messages import Beat, GpuHoldersFact, Hello, LaunchFact, LogFact, NodeFact
+from service.remote.node import NodeSession, Observer
+from service.remote.ssh import SshConnection
+from service.watchers.launch_watch import LaunchWatch
+
+RETRY_FIRST_S = 0.5
+TURN_EVERY_S = 1.0
+"""Deadlines are looked at this often even when nothing changes."""
+INVENTORY_MAX_AGE_S = 60
+"""A node is looked at again when contact is made and the last look is older than this."""
+_events = EventLog("watchers")
+
+
+class NodeWatcher:
+    """One task per node. Its faults are its own: no node can slow or end the watch over another."""
+
+    def __init__(self, control: Control, runner: OperationRunner, node: Node) -> None:
+        self._control = control
+        self._runner = runner
+        self._node = node
+        self._watches: dict[str, LaunchWatch] = {}
+        self._awake = asyncio.Event()
+        self._closed: VigilError | None = None
+        self._observer: Observer | None = None
+        self._has_fresh_facts = False
+        self._had_contact = False
+
+    async def run(self) -> None:
+        """Watch until cancelled or the node is deleted.
+
+        After a passing fault it tries again, each time later; after one that lasts it waits for somebody to act.
+        """
+        pause_s = RETRY_FIRST_S
+        while await self._reload_node():
+            seen = self._control.changes.count(self._node.id)
+            wait_s: float | None = pause_s * random.uniform(0.7, 1.3)  # noqa: S311
+            pause_s = min(pause_s * 2, self._control.settings.retry_max_s)
+            try:
+                await self._watch()
+                pause_s = RETRY_FIRST_S
+            except Permanent as error:
+                await self._lose_contact(error)
+                wait_s = None
+            except RemoteError as error:
+                pause_s = RETRY_FIRST_S if self._had_contact else pause_s
+                await self._lose_contact(error)
+            except Exception:  # noqa: BLE001  the watcher goes on; what failed is logged with its traceback
+                _events.failure("node_watch_failed", node_id=self._node.id)
+            await self._control.changes.wait([self._node.id], after=seen, timeout_s=wait_s)
+
+    async def _watch(self) -> None:
+        """Connect, observe, and take turns until the connection or the node is gone."""
+        self._had_contact = False
+        connection = await self._control.connections.get(self._node.id, endpoint_of(self._node))
+        self._closed = None
+        self._observer = await NodeSession(connection).observe(on_fact=self._on_fact, on_close=self._on_close)
+        try:
+            await self._make_contact(connection)
+            self._had_contact = True
+            await self._take_turns(connection)
+        finally:
+            await self._observer.close()
+            for watch in self._watches.values():
+                await watch.end()
+            self._watches.clear()
+
+    async def _take_turns(self, connection: SshConnection) -> None:
+        seen = -1
+        while True:
+            count = self._control.changes.count(self._node.id)
+            if count != seen:
+                seen = count
+                if not await self._reload_node():
+                    return
+                await self._refresh_watches(connection)
+            await self._turn()
+            await self._pause()
+            if self._closed is not None:
+                raise self._closed
+            self._require_heard()
+
+    async def _turn(self) -> None:
+        for watch in list(self._watches.values()):
+            begun = await watch.turn()
+            if begun is not None:
+                self._runner.submit(begun)
+        self._control.live.node(self._node.id).turn_at = self._control.now()
+
+    async def _pause(self) -> None:
+        """Sleep until something changed here or a second has gone by."""
+        if not self._has_fresh_facts and self._closed is None:
+            self._awake.clear()
+            try:
+                async with asyncio.timeout(TURN_EVERY_S):
+                    await self._awake.wait()
+            except TimeoutError:
+                pass
+        self._has_fresh_facts = False
+
+    def _require_heard(self) -> None:
+        heard_at = self._control.live.node(self._node.id).heard_at
+        limit = timedelta(seconds=self._control.settings.beat_lost_after_s)
+        if heard_at is not None and self._control.now() - heard_at > limit:
+            raise NodeUnreachable(f"the observer on node {self._node.name} has been silent since {heard_at.isoformat()}")
+
+    async def _refresh_watches(self, connection: SshConnection) -> None:
+        """Watch exactly the launches that may be alive, and tell the observer so."""
+        async with self._control.database.read() as session:
+            running = await server_queries.running_servers_of_node(session, self._node.id)
+        wanted = {launch.id for _, launch in running}
+        for launch_id in set(self._watches) - wanted:
+            await self._watches.pop(launch_id).end()
+            self._control.live.launches.pop(launch_id, None)
+        offset_s = int((self._node.inventory or {}).get("utc_offset_s", 0))
+        for server, launch in running:
+            watch = self._watches.get(launch.id)
+            if watch is not None:
+                watch.update(server, launch)
+                continue
+            watch = LaunchWatch(self._control, connection, server, launch, utc_offset_s=offset_s)
+            self._watches[launch.id] = watch
+            watch.begin(self._wake)
+        if self._observer is not None:
+            self._observer.watch([watch.wanted() for watch in self._watches.values()])
+
+    def _on_fact(self, fact: NodeFact) -> None:
+        now = self._control.now()
+        live = self._control.live.node(self._node.id)
+        live.heard_at = now
+        match fact:
+            case LaunchFact() | LogFact():
+                watch = self._watches.get(fact.launch_id)
+                if watch is not None:
+                    watch.fold(fact)
+                    self._wake()
+            case Beat():
+                self._note_beat(fact, now)
+            case GpuHoldersFact():
+                live.holders = fact.holders
+            case Hello():
+                pass
+
+    def _note_beat(self, beat: Beat, now: datetime) -> None:
+        live = self._control.live.node(self._node.id)
+        live.disk_free_mib = beat.disk_free_mib if beat.disk_free_mib is not None else live.disk_free_mib
+        live.shm_free_mib = beat.shm_free_mib if beat.shm_free_mib is not None else live.shm_free_mib
+        for watch in self._watches.values():
+            if watch.live.has_reported:
+                watch.live.observed_at = now
+
+    def _on_close(self, error: VigilError | None) -> None:
+        self._closed = error or NodeUnreachable(f"the observer on node {self._node.name} ended")
+        self._wake()
+
+    def _wake(self) -> None:
+        self._has_fresh_facts = True
+        self._awake.set()
+
+    async def _reload_node(self) -> bool:
+        """Read the node's row again; False when it was deleted."""
+        async with self._control.database.read() as session:
+            row = await session.get(Node, self._node.id)
+        if row is None or row.deleted_at is not None:
+            return False
+        self._node = row
+        return True
+
+    async def _make_contact(self, connection: SshConnection) -> None:
+        """Say that the node answers, once it is known what it has: a launch needs that."""
+        now = self._control.now()
+        self._control.live.node(self._node.id).heard_at = now
+        if inventories.is_older_than(self._node, INVENTORY_MAX_AGE_S, now):
+            await inventories.refresh(self._control, self._node)
+            await self._reload_node()
+        async with self._control.database.write() as session:
+            await transitioning.record_contact(
+                session, self._node, Contact.OK, at=self._control.now(), code=None, detail=None
+            )
+        self._control.changes.publish(self._node.id)
+        _events.info("contact_made", node_id=self._node.id, name=self._node.name, endpoint=connection.label)
+
+    async def _lose_contact(self, error: VigilError) -> None:
+        _events.warning("contact_lost", node_id=self._node.id, code=error.code, detail=error.detail)
+        await self._control.connections.forget(self._node.id)
+        async with self._control.database.write() as session:
+            await transitioning.record_contact(
+                session, self._node, Contact.LOST, at=self._control.now(), code=error.code, detail=error.detail
+            )
