@@ -1,0 +1,209 @@
+"""Reads the log of an engine as it streams by: phase, progress, ready or failed, and what went wrong.
+
+Any chopping of the bytes gives the same reading; memory is constant, however long the log or one of its lines.
+"""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from service.sglang.acceptance import AcceptanceWatch
+from service.sglang.faults import Fault, FaultCollector, FaultKind, Scene
+from service.sglang.log_envelope import is_envelope, unwrapped
+from service.sglang.log_lines import LineSplitter, LogLine, instant_of, peel, plain, segments
+from service.sglang.phases import Phase
+from service.sglang.start_phases import PhaseSpan, Progress, StartPhases
+from service.sglang.startup_marks import VERSION, Sign
+from service.sglang.trouble import INTERESTING, is_benign, is_fatal, is_trouble, phase_of_frames
+
+__all__ = ["LogReading", "PhaseSpan", "Progress", "StartupLog"]
+
+_BATCH_WITHIN = 240
+_PIECE_LIMIT = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogReading:
+    """What the log says. `is_ready`: it said so, or serves, and has not failed since.
+
+    `has_failed`: a failure is visible in the log; a server whose bind failed is not ready even if it prints the ready
+    line (facts: SGLang §0.2). `phase` is the last one reached. `is_quiet`: no line of level info was seen, so the log
+    cannot say more than its progress bars. `is_stopping`: somebody asked the server to stop.
+    """
+
+    phase: Phase | None
+    progress: Progress | None
+    is_ready: bool
+    has_failed: bool
+    phases: tuple[PhaseSpan, ...]
+    engine_version: str | None
+    last_line_at: datetime | None
+    line_count: int
+    is_quiet: bool = False
+    is_stopping: bool = False
+
+
+class StartupLog:
+    """The reader of one log: `log = log.feed(data, at)`; the old value is used up by it.
+
+    Instants are those of the lines, local to the node (`utc_offset_s` east of UTC), else `at`.
+    """
+
+    __slots__ = ("_fold", "_reading")
+
+    def __init__(self, *, utc_offset_s: int = 0) -> None:
+        self._fold = _Fold(utc_offset_s=utc_offset_s)
+        self._reading: LogReading | None = None
+
+    def feed(self, data: bytes, at: datetime | None = None) -> "StartupLog":
+        """Fold the next bytes in, which arrived at `at`."""
+        self._reading = None
+        self._fold.feed(data, at)
+        return self
+
+    @property
+    def reading(self) -> LogReading:
+        """Return what the log says so far; an unfinished last line counts, without being used up."""
+        if self._reading is None:
+            self._reading = self._fold.looked_ahead().read()
+        return self._reading
+
+    @property
+    def faults(self) -> list[Fault]:
+        """Return what went wrong in this run, in the order of the lines."""
+        return self._fold.looked_ahead().own_faults()
+
+    @property
+    def acceptance(self) -> AcceptanceWatch:
+        """Return what the decode lines say of speculation."""
+        return self._fold.acceptance
+
+
+@dataclass(slots=True)
+class _Fold:
+    """The mutable state of a reader."""
+
+    utc_offset_s: int
+    splitter: LineSplitter = field(default_factory=LineSplitter)
+    phases: StartPhases = field(default_factory=StartPhases)
+    collector: FaultCollector = field(default_factory=FaultCollector)
+    acceptance: AcceptanceWatch = field(default_factory=AcceptanceWatch)
+    version: str | None = None
+    at: datetime | None = None
+
+    def feed(self, data: bytes, at: datetime | None) -> None:
+        for first, lines in self.splitter.lines(data):
+            self.take_lines(first, lines, at)
+
+    def looked_ahead(self) -> "_Fold":
+        """Return the state as if the unfinished last line had ended."""
+        pending = self.splitter.pending
+        if not pending:
+            return self
+        twin = replace(
+            self, phases=self.phases.copy(), collector=self.collector.copy(), acceptance=self.acceptance.copy()
+        )
+        twin.take_lines(self.splitter.number, [pending], self.at)
+        return twin
+
+    def own_faults(self) -> list[Fault]:
+        return [fault for fault in self.collector.faults() if fault.scene.line >= self.phases.origin_line]
+
+    def read(self) -> LogReading:
+        phases = self.phases
+        faults = self.own_faults()
+        has_failed = phases.has_failed or _ended_in_exception(faults, phases)
+        phase = phases.phase
+        if has_failed:
+            phase = _phase_of_failure(faults, phase, was_ready=phases.was_ready)
+        elif phases.is_ready_by_bars:
+            phase = Phase.SERVING
+        line_count = self.splitter.number - 1 + bool(self.splitter.pending)
+        if phase is None and not faults and line_count:
+            phase = Phase.PARSING_ARGUMENTS
+        spans = tuple(phases.spans)
+        return LogReading(
+            phase=phase,
+            progress=spans[-1].progress if spans and spans[-1].phase is phase else None,
+            is_ready=(phases.was_ready or phases.is_ready_by_bars) and not has_failed,
+            has_failed=has_failed,
+            phases=spans,
+            engine_version=self.version,
+            last_line_at=self.at,
+            line_count=line_count,
+            is_quiet=not phases.has_usual_lines,
+            is_stopping=phases.is_stopping,
+        )
+
+    def take_lines(self, first: int, lines: list[bytes], at: datetime | None) -> None:
+        """Fold lines in; nearly all lines of a serving engine are passed by in the first three tests."""
+        phases, collector = self.phases, self.collector
+        scanned = 0
+        for index, raw in enumerate(lines):
+            spot = raw.find(b" batch", 0, _BATCH_WITHIN)
+            if spot > 0 and raw.startswith((b"Decode", b"refill"), spot - 6) and not collector.is_open:
+                self.acceptance.note(raw, spot, first + index)
+                is_passed = phases.phase is Phase.SERVING
+            elif raw.endswith(b'HTTP/1.1" 200 OK'):
+                is_passed = phases.phase is Phase.SERVING
+            else:
+                is_passed = not collector.is_open and INTERESTING.search(raw) is None
+            if is_passed:
+                continue
+            if at is None:
+                self._scan_instants(lines, scanned, index)
+                scanned = index + 1
+            self._take(raw, first + index, at)
+        if at is None:
+            self._scan_instants(lines, scanned, len(lines) - 1)
+        else:
+            self.at = instant_of(lines[-1], utc_offset_s=self.utc_offset_s) or at
+
+    def _scan_instants(self, lines: list[bytes], begin: int, end: int) -> None:
+        """Find the last instant among the lines from `begin` to `end`."""
+        for index in range(end, begin - 1, -1):
+            found = instant_of(lines[index], utc_offset_s=self.utc_offset_s)
+            if found is not None:
+                self.at = found
+                return
+
+    def _take(self, raw: bytes, number: int, at: datetime | None) -> None:
+        """Fold one physical line in, which may hold several."""
+        when = self.at if at is None else instant_of(raw, utc_offset_s=self.utc_offset_s) or at
+        cleaned = plain(raw)
+        pieces = unwrapped(cleaned) if is_envelope(cleaned) else [cleaned.decode("utf-8", "replace")]
+        for piece in pieces:
+            for segment in segments(piece[:_PIECE_LIMIT]):
+                self._take_line(peel(segment), number, when)
+
+    def _take_line(self, line: LogLine, number: int, at: datetime | None) -> None:
+        phases, collector = self.phases, self.collector
+        if self.version is None and (found := VERSION.search(line.text)):
+            self.version = found[1] or found[2]
+        scene = Scene(number, at, phases.phase, phases.was_ready, phases.is_stopping)
+        sign = phases.note(line.text, line.rank, number, at)
+        if sign is Sign.LAUNCH or (sign is not None and not collector.is_open and sign is not Sign.TRAFFIC):
+            return
+        if is_benign(line.text) and not collector.is_open:
+            return
+        fatal = is_fatal(line.text, was_ready=scene.was_ready) and not phases.is_stopping
+        belongs = collector.note(line, scene, is_fatal=fatal)
+        if fatal:
+            phases.fail()
+        if not belongs and (fatal or is_trouble(line.text)):
+            collector.add_notice(line, scene, is_fatal=fatal)
+
+
+def _ended_in_exception(faults: list[Fault], phases: StartPhases) -> bool:
+    """Return whether an exception that nobody announced ended the start: nothing went on after it."""
+    if phases.was_ready or phases.is_stopping:
+        return False
+    return any(fault.kind is not FaultKind.NOTICE and fault.last_line > phases.progress_line for fault in faults)
+
+
+def _phase_of_failure(faults: list[Fault], phase: Phase | None, *, was_ready: bool) -> Phase | None:
+    """Return the phase of the first failure: what its frames say where they say it, else where the log stood."""
+    for fault in sorted(faults, key=lambda fault: fault.kind is FaultKind.NOTICE):
+        if fault.kind is not FaultKind.NOTICE or fault.is_fatal:
+            found = phase_of_frames(fault.frames, fault.scene.phase, was_ready=was_ready)
+            return found or fault.scene.phase or phase
+    return phase

@@ -1,0 +1,295 @@
+"""Which lines are worth a look, which of them speak of trouble, which end a process, and which only sound bad.
+
+Facts: SGLang §5 and §6. The words of a healthy log that sound like errors are listed, not guessed.
+"""
+
+import re
+from collections.abc import Sequence
+
+from service.sglang.patterns import any_of, any_of_bytes
+from service.sglang.phases import Phase
+
+_MARK_WORDS = (
+    rb"server_args=",
+    rb"ready to roll",
+    rb"Dummy health",
+    rb"SIG[A-Z]{3}",
+    rb"sigquit",
+    rb"Gracefully",
+    rb"KeyboardInterrupt",
+    rb"Init (?:torch|parallel)",
+    rb"oad weight",
+    rb"KV [Cc]ache",
+    rb"Memory pool",
+    rb"Mamba Cache",
+    rb"sliding window memory",
+    rb"Captur",
+    rb"DeepGEMM",
+    rb"autotune",
+    rb"otal_num_token",
+    rb"Started server",
+    rb"pplication startup",
+    rb"granian",
+    rb"Uvicorn",
+    rb"Listening",
+    rb"model_info",
+    rb"armup",
+    rb"Attention backend",
+    rb"Casting torch",
+    rb"Hybrid swa",
+    rb"not fully opt",
+    rb"is disabled",
+    rb"deprecated",
+    rb"Max running",
+    rb"config\.json",
+    rb"HF snapshot",
+    rb"launch_server\.py",
+    rb"== SGLang",
+    rb"Tree cache",
+    rb"%(?: Completed \||\|)",
+    rb"SGLang Version",
+    rb"sglang version",
+    rb"sglang==",
+    rb"/sglang-\d",
+    rb"HTTP/1\.\d\" [45]",
+)
+_TROUBLE_WORDS = (
+    rb"rrors?\b",
+    rb"rror:",
+    rb"xception",
+    rb"Traceback",
+    rb"[Ff]ail(?:ed|ure)",
+    rb"FAILED",
+    rb"crash",
+    rb"[Kk]illed",
+    rb"[Ss]egfault",
+    rb"Segmentation",
+    rb"core dumped",
+    rb"Aborted",
+    rb"atchdog",
+    rb"ut of memory",
+    rb"OutOf",
+    rb"OOM",
+    rb"oom-kill",
+    rb"terminate called",
+    rb"what\(\)",
+    rb"Xid",
+    rb"[Ee]xit ?code",
+    rb"[Tt]imed? ?out",
+    rb"leak detected",
+    rb"etract",
+    rb"Health check",
+    rb"is dead",
+    rb"\bdied\b",
+    rb"not supported",
+    rb"NCCL WARN",
+    rb"^exit \d",
+    rb"File \"",
+    rb"fault by GPU",
+    rb"HSA_",
+    rb"\bECC\b",
+    rb"fallen off",
+    rb"No space left",
+    rb"Broken pipe",
+    rb"(?:closed|reset) by peer",
+    rb"already in use",
+    rb"JIT",
+    rb"jit/",
+    rb"ninja",
+    rb"nvcc",
+    rb"cpp_extension",
+    rb"file_baton",
+    rb"[Cc]annot ",
+    rb"[Uu]nable to",
+    rb"[Ii]nvalid",
+    rb"unexpected",
+    rb"unrecognized",
+    rb"ambiguous option",
+    rb"GPU is lost",
+    rb"requires reset",
+    rb"During handling",
+    rb"direct cause",
+)
+INTERESTING = any_of_bytes(*_MARK_WORDS, *_TROUBLE_WORDS)
+"""Searched in the raw bytes of every line that is no batch and no answered request: the gate to all slower tests."""
+
+_TROUBLE = re.compile(b"|".join(_TROUBLE_WORDS).decode())
+
+_BENIGN = any_of(
+    r"Ignore import error when loading",
+    r"[Cc]ustom allreduce is disabled",
+    r"Setup Custom allreduce failed",
+    r"Fail to set RLIMIT_NOFILE",
+    r"is deprecated and will be",
+    r"can be ignored",
+    r"destroy_process_group\(\) was not called",
+    r"This will cause significant performance",
+    r"should almost never be disabled",
+    r"If you encounter OOM issues",
+    r"Failed to import amdsmi",
+    r"type hints mismatch",
+    r"calibration warmup failed; .{0,60}fallback",
+    r"Unexpected error during package walk",
+    r"Failed to load generation config",
+    r"Failed to get GPU memory capacity from nvidia-smi",
+    r"Failed to get device capability",
+    r"(?:Future|User|Syntax|Deprecation|Runtime)Warning",
+    r"^\s+warnings\.warn\(",
+    r"resource_tracker: There appear to be",
+    r"unauthenticated requests to the HF Hub",
+    r"OpenAI Responses API .{0,40} disabled",
+    r"soft_watchdog_timeout",
+    r"^Watchdog \w+ initialized",
+    r"obj=\w+ReqInput\b",
+    r"Config file not found at",
+    r"Performance might be sub-optimal",
+    r"Failed to initialize QuickAllReduce",
+    r"Failed to update weights",
+    r"Failed to get weights iterator",
+    r"Acceleration for non-quantized schemes is not supported",
+    r"does not require setting speculative_draft_model_path",
+    r"[Ff]all(?:ing)? ?back to",
+    r"Please note that the format is experimental",
+    r"not found in params_dict",
+)
+"""Lines of healthy logs that hold an error word."""
+
+_FATAL = any_of(
+    r"\b(?:Scheduler|\w+Manager|\w+Controller|\w+WorkerClient|ModelTp\w+) hit an exception",
+    r"^Exception in (?:ModelTp\w+|run_\w+|TpModelWorker\w*)\b",
+    r"[Rr]eceived sigquit from a child proc",
+    r"^SIGQUIT received\.",
+    r"^Initialization failed\.",
+    r"scheduler died during initialization",
+    r"^Rank \d+ scheduler is dead",
+    r"^Scheduler or DataParallelController \d+ terminated with [1-9-]",
+    r"(?:launch_server\.py|sglang serve|sglang): error: ",
+    r"error while attempting to bind on address",
+    r"^\[Errno 98\]",
+    r"Fatal Python error: ",
+    r"Segfault encountered",
+    r"^terminate called after throwing",
+    r"\(core dumped\)",
+    r"^(?:Killed|Aborted|Bus error|Segmentation fault)$",
+    r": line \d+:\s{1,4}\d+ (?:Killed|Aborted|Segmentation fault|Bus error)\b",
+    r"[Ww]atchdog timeout \((?!.{0,120}soft=True)",
+    r"Watchdog caught collective operation timeout",
+    r"terminating the process due to",
+    r"To avoid data inconsistency, we are taking",
+    r"^Subprocess \S+ \(pid=\d+\) crashed with exit code",
+    r"kill_process_tree called: .{0,60}include_parent=True",
+    r"Memory access fault by GPU",
+    r"HSA_STATUS_ERROR",
+    r"Out of memory: Kill(?:ed)? process",
+    r"cgroup out of memory: Kill",
+    r"^Exit code: -\d+",
+)
+_CHILD_EXIT = re.compile(r"^Child process unexpectedly failed with (?:an )?exit ?code[ =](-?\d+)")
+_EXIT_LINE = re.compile(r"^exit ([1-9]\d{0,2})$")
+_STOP_EXITS = {"130", "143"}
+_KILLED = {"9", "-9"}
+
+_FRAME_PHASES: tuple[tuple[Phase, re.Pattern[str]], ...] = (
+    (
+        Phase.DISTRIBUTED_INIT,
+        any_of(
+            r"deep_ep/buffer\.py",
+            r"init_torch_distributed",
+            r"initialize_model_parallel",
+            r"init_distributed_environment",
+            r"pynccl\w*\.py __init__",
+            r"initialize_dp_attention",
+        ),
+    ),
+    (
+        Phase.CAPTURING_GRAPHS,
+        any_of(
+            r"graph_runner\w*\.py",
+            r"capture_one",
+            r"init_(?:cuda|device)_graphs",
+            r"capture_model",
+            r"cuda_graph_setup",
+        ),
+    ),
+    (
+        Phase.LOADING_DRAFT_WEIGHTS,
+        any_of(
+            r"speculative/\w+\.py __init__",
+            r"models/\w*(?:eagle3?|nextn|mtp)\.py (?:__init__|load_weights)",
+            r"init_draft_worker|load_draft",
+        ),
+    ),
+    (Phase.COMPILING_KERNELS, any_of(r"flashinfer_autotune", r"kernel_warmup")),
+    (
+        Phase.ALLOCATING_KV_CACHE,
+        any_of(
+            r"init_memory_pool",
+            r"memory_pool\w*\.py",
+            r"kv_cache_configurator",
+            r"pool_configurator",
+            r"profile_max_num_token",
+        ),
+    ),
+    (
+        Phase.LOADING_WEIGHTS,
+        any_of(r"\b(?:load_model|load_weights|_initialize_model|get_model)$", r"weight_utils\.py", r"model_loader/"),
+    ),
+    (Phase.WARMING_UP, any_of(r"_wait_and_warmup", r"_execute_server_warmup", r"_wait_warmup")),
+    (
+        Phase.SERVING,
+        any_of(
+            r"event_loop",
+            r"forward_thread_func",
+            r"recv_requests",
+            r"process_batch",
+            r"ModelTpServer",
+            r"exposed_step",
+        ),
+    ),
+    (
+        Phase.RESOLVING_CONFIG,
+        any_of(r"model_config\.py", r"hf_transformers\w*(?:\.py|/)", r"get_config$", r"configuration_auto"),
+    ),
+    (
+        Phase.PARSING_ARGUMENTS,
+        any_of(r"server_args\.py", r"arg_groups/", r"launch_server\.py <module>", r"cli/\w+\.py", r"check_env\.py"),
+    ),
+)
+"""Where a stack was: the first that fits. The event loop before the ready line is the warm-up's request."""
+
+_BOUND = (Phase.BINDING_HTTP, Phase.WARMING_UP)
+
+
+def is_trouble(text: str) -> bool:
+    """Return whether a line speaks of trouble, so that a rule may want it."""
+    return _TROUBLE.search(text) is not None
+
+
+def is_benign(text: str) -> bool:
+    """Return whether a line is known from healthy logs, whatever it sounds like."""
+    return _BENIGN.search(text) is not None
+
+
+def is_fatal(text: str, *, was_ready: bool) -> bool:
+    """Return whether a line says that a process of the engine has ended in an error.
+
+    Children that exit with 9 after a server was ready were killed with it: a harness that is done does so.
+    """
+    if _FATAL.search(text):
+        return True
+    if child := _CHILD_EXIT.match(text):
+        return child[1] not in _KILLED or not was_ready
+    ended = _EXIT_LINE.match(text)
+    return ended is not None and ended[1] not in _STOP_EXITS
+
+
+def phase_of_frames(frames: Sequence[str], stood: Phase | None, *, was_ready: bool) -> Phase | None:
+    """Return the phase that a stack belongs to, None when it does not tell."""
+    told = [frame for frame in frames if not frame.endswith("<module>") or frame.endswith("launch_server.py <module>")]
+    for phase, pattern in _FRAME_PHASES:
+        if not any(pattern.search(frame) for frame in told):
+            continue
+        if phase is Phase.SERVING and not was_ready and stood is not None:
+            return Phase.WARMING_UP if stood in _BOUND else stood
+        return phase
+    return None
