@@ -234,7 +234,7 @@ CASES = (
         refused,
         spoil=partial(_with_config, model_type="nosuch"),
     ),
-    Case("weights_shape", "Weights of another shape", refused, spoil=partial(_with_config, intermediate_size=512)),
+    Case("weights_shape", "Weights of another shape", refused, spoil=partial(_with_config, hidden_size=256)),
     Case("tokenizer_missing", "The model folder has no tokenizer", refused, spoil=_without_tokenizer),
     Case("kv_pool_empty", "No memory left for the KV pool", refused, ("--mem-fraction-static", "0.0001")),
 )

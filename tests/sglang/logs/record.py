@@ -29,9 +29,15 @@ def main() -> None:
     options = parser.parse_args()
     engine = installed(options.version)
     chosen = [case for case in CASES if not options.cases or case.name in options.cases]
+    failed = []
     with tempfile.TemporaryDirectory(prefix="vigil-record-") as scratch:
         for case in chosen:
-            _record(engine, case, Path(scratch))
+            try:
+                _record(engine, case, Path(scratch))
+            except (AssertionError, RuntimeError, TimeoutError) as error:
+                failed.append(case.name)
+                sys.stdout.write(f"not recorded: {error!r}\n")
+    sys.exit(f"not recorded: {', '.join(failed)}" if failed else 0)
 
 
 def _record(engine: Engine, case: Case, scratch: Path) -> None:
