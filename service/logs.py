@@ -30,7 +30,7 @@ class EventLog:
 
     def failure(self, event: str, **fields: object) -> None:
         """Write an event with the traceback of the exception being handled."""
-        self._logger.exception(_line(event, fields))
+        self._logger.error(_line(event, fields), exc_info=True)  # noqa: LOG014  called where it is handled
 
 
 def _line(event: str, fields: dict[str, object]) -> str:

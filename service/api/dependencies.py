@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Header, Query, Request
+from fastapi import Depends, Header, Path, Query, Request
 
 from service.db.paging import MAX_LIMIT, PageRequest
 from service.operations.control import Control
@@ -47,5 +47,9 @@ IdempotencyKey = Annotated[
         "repeating it within a day gives the same answer again.",
     ),
 ]
+Reference = Annotated[
+    str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="A name or an id.", examples=["atlas"])
+]
+Id = Annotated[str, Path(pattern=r"^[a-z]{2}_[0-9a-z]{1,40}$", description="An id.")]
 PartsNeeded = Annotated[Parts, Depends(get_parts)]
 PageNeeded = Annotated[PageRequest, Depends(get_page)]

@@ -50,7 +50,16 @@ async def carry_out(
         document = answer.body.model_dump(mode="json") if answer.body is not None else None
         headers = {"Location": answer.location} if answer.location else {}
         if key is not None:
-            session.add(_record(scope, key, body_hash, answer.status, document, headers, parts))
+            kept = IdempotencyRecord(
+                scope=scope,
+                key=key,
+                body_hash=body_hash,
+                status=answer.status,
+                body=document,
+                headers=headers,
+                created_at=parts.control.now(),
+            )
+            session.add(kept)
     parts.control.changes.publish(*answer.changed)
     if answer.operation is not None:
         parts.runner.submit(answer.operation)
@@ -74,26 +83,6 @@ async def find_answer(session: AsyncSession, scope: str, key: str, body_hash: st
     if known.body_hash != body_hash:
         raise IdempotencyKeyReused("this key was used for another request to the same address")
     return _response(known.status, known.body, {**known.headers, REPLAYED: "true"})
-
-
-def _record(  # noqa: PLR0913  one argument a column
-    scope: str,
-    key: str,
-    body_hash: str,
-    status: int,
-    document: dict[str, Any] | None,
-    headers: dict[str, str],
-    parts: Parts,
-) -> IdempotencyRecord:
-    return IdempotencyRecord(
-        scope=scope,
-        key=key,
-        body_hash=body_hash,
-        status=status,
-        body=document,
-        headers=headers,
-        created_at=parts.control.now(),
-    )
 
 
 def _response(status: int, document: dict[str, Any] | None, headers: dict[str, str]) -> JSONResponse:

@@ -44,9 +44,7 @@ async def follow(control: Control, remote: NodeSession, launch: Launch, *, start
                 yield b": ping\n\n"
 
 
-async def _next_bytes(
-    control: Control, remote: NodeSession, launch: Launch, offset: int | None
-) -> tuple[bytes, int]:
+async def _next_bytes(control: Control, remote: NodeSession, launch: Launch, offset: int | None) -> tuple[bytes, int]:
     """Return the bytes after `offset` and where they end; from memory where the observer has just sent them."""
     if offset is None:
         part = await remote.read_log(launch.id, tail_lines=FIRST_LINES)

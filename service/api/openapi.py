@@ -9,10 +9,12 @@ from fastapi.openapi.utils import get_openapi
 from service.api.problems import MEDIA_TYPE
 from service.api.schemas.common import Problem
 
-DESCRIPTION = """Vigil launches, stops and restarts SGLang servers on GPU nodes over SSH, watches them, and says what each
-is doing and why. Things with a name are addressed by it or by their id. Lists are paged: newest first, `limit` up to 200,
-`cursor` from the page before. Requests that take time answer 202 with an operation. Errors are RFC 9457 problem documents
-with a stable `code`."""
+DESCRIPTION = (
+    "Vigil launches, stops and restarts SGLang servers on GPU nodes over SSH, watches them, and says what each is "
+    "doing and why. Things with a name are addressed by it or by their id. Lists are paged: newest first, `limit` up "
+    "to 200, `cursor` from the page before. Requests that take time answer 202 with an operation. Errors are RFC 9457 "
+    "problem documents with a stable `code`."
+)
 
 
 def install(app: FastAPI) -> None:

@@ -34,7 +34,9 @@ def serve(
 def demo(
     *,
     port: Annotated[int, typer.Option(help="The port to listen on.")] = 8080,
-    once: Annotated[bool, typer.Option("--once", help="Take the tour and end, with exit code 0 if all went well.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Take the tour and end, with exit code 0 if all went well.")
+    ] = False,
 ) -> None:
     """Run the service on an embedded fleet of simulated nodes, and launch a server there."""
     raise typer.Exit(demo_command.run(port=port, once=once))
@@ -62,5 +64,5 @@ def wait(
     timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds to wait at most.")] = 900,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
-    """Wait for a server with a live progress line. Exit code 0: it is there; 1: it failed or never will; 2: time is up."""
+    """Wait for a server with a live line; exit code 0: it is there, 1: it failed or never will, 2: time is up."""
     raise typer.Exit(waiting.run(url=url, server=server, until=until, timeout_s=timeout_s))

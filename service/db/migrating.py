@@ -33,7 +33,7 @@ def write_revision(url: str, message: str, number: str) -> None:
 
 def differences(url: str) -> list[object]:
     """Return what the tables in code and the database's schema do not share; empty when they agree."""
-    engine = _sync_engine(url)
+    engine = sync_engine(url)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True, "render_as_batch": True})
         found = list(compare_metadata(context, Table.metadata))
@@ -42,7 +42,7 @@ def differences(url: str) -> list[object]:
 
 
 def _run(url: str, action: Callable[[Config], object]) -> None:
-    engine = _sync_engine(url)
+    engine = sync_engine(url)
     with engine.begin() as connection:
         action(_config(connection))
     engine.dispose()
@@ -55,7 +55,8 @@ def _config(connection: Connection) -> Config:
     return config
 
 
-def _sync_engine(url: str) -> Engine:
+def sync_engine(url: str) -> Engine:
+    """Return a blocking engine on the same database, for migrations."""
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
         return create_engine(parsed)

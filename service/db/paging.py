@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -13,6 +14,8 @@ from sqlmodel.sql.expression import SelectOfScalar
 from service.errors import InvalidInput
 
 MAX_LIMIT = 200
+_KEY = re.compile(r"[0-9a-z_]{1,40}|[0-9]{1,18}")
+"""What a page may be keyed by: an id, or a number that fits a database's integer."""
 Row = TypeVar("Row")
 
 
@@ -53,6 +56,8 @@ def _encode(value: str | int) -> str:
 def _decode(cursor: str, kind: type) -> Any:
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-        return kind(text)
     except (ValueError, binascii.Error) as error:
         raise InvalidInput("cursor is not one that a list returned") from error
+    if not _KEY.fullmatch(text) or (kind is int and not text.isdecimal()):
+        raise InvalidInput("cursor is not one that a list returned")
+    return kind(text)

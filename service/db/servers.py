@@ -111,7 +111,7 @@ async def gpu_claims(session: AsyncSession, node_id: str) -> dict[str, str]:
         .join(Server, col(Server.id) == col(GpuClaim.server_id))
         .where(col(GpuClaim.node_id) == node_id)
     )
-    return {uuid: name for uuid, name in (await session.execute(query)).all()}
+    return dict((await session.execute(query)).tuples().all())
 
 
 async def port_holder(session: AsyncSession, node_id: str, port: int) -> str | None:

@@ -41,9 +41,10 @@ class Changes:
                 while self.count(*wanted) <= after:
                     event.clear()
                     await event.wait()
-            return True
         except TimeoutError:
             return False
+        else:
+            return True
         finally:
             for key in wanted:
                 self._waiters[key].discard(event)

@@ -22,6 +22,4 @@ async def record_failure(session: AsyncSession, server: Server, move: Move, *, a
     if waiting is not None:
         problem = {"code": move.reason.value, "detail": move.message, "remedy": "Read the launch's log and diagnosis."}
         await journal.end(session, waiting.id, OperationState.FAILED, at=at, problem=problem)
-    return await journal.begin(
-        session, server, OperationKind.CLEANUP, OperationStep.STOPPING, at=at, actor="vigil"
-    )
+    return await journal.begin(session, server, OperationKind.CLEANUP, OperationStep.STOPPING, at=at, actor="vigil")

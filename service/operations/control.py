@@ -10,8 +10,8 @@ from service.db.tables import Node
 from service.nodes.endpoint import Agent, Credential, Endpoint, KeyFile
 from service.operations.changes import Changes
 from service.operations.live import Live
-from service.remote.node import NodeSession
 from service.remote.connections import Connections
+from service.remote.node import NodeSession
 from service.settings import Settings
 
 

@@ -145,9 +145,9 @@ async def start(control: Control, operation_id: str) -> None:
     except Transient as error:
         if control.now() - launch.created_at < timedelta(seconds=REACH_NODE_S):
             raise
-        await _fail(control, server, operation, error)
+        await _fail(control, server, error)
     except VigilError as error:
-        await _fail(control, server, operation, error)
+        await _fail(control, server, error)
     else:
         await _note_started(control, operation, launch, plan, started)
 
@@ -172,9 +172,7 @@ def _plan(profile: Profile, server: Server, launch: Launch, engine_version: str)
     return _Plan(order, command, engine_version)
 
 
-async def _note_started(
-    control: Control, operation: Operation, launch: Launch, plan: _Plan, started: Started
-) -> None:
+async def _note_started(control: Control, operation: Operation, launch: Launch, plan: _Plan, started: Started) -> None:
     kept: dict[str, Any] = {
         "argv": list(plan.command.argv),
         "environment": dict(plan.command.environment),
@@ -191,7 +189,7 @@ async def _note_started(
     control.changes.publish(launch.server_id, launch.node_id)
 
 
-async def _fail(control: Control, server: Server, operation: Operation, error: VigilError) -> None:
+async def _fail(control: Control, server: Server, error: VigilError) -> None:
     at = control.now()
     move = Move(
         State.FAILED, Reason.START_FAILED, f"it could not be started: {error.detail}", journal.problem_of(error)
@@ -199,4 +197,3 @@ async def _fail(control: Control, server: Server, operation: Operation, error: V
     async with control.database.write() as session:
         await cleanup.record_failure(session, server, move, at=at, actor="operation")
     control.changes.publish(server.id, server.node_id, OPERATIONS_CHANGED)
-

@@ -38,9 +38,7 @@ class RecentLog:
         """Return the bytes from `offset` on; None when they are no longer, or not yet, held here."""
         if not self.chunks or offset < self.chunks[0][0] or offset > self.end_offset:
             return None
-        return b"".join(
-            data[max(0, offset - start) :] for start, data in self.chunks if start + len(data) > offset
-        )
+        return b"".join(data[max(0, offset - start) :] for start, data in self.chunks if start + len(data) > offset)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ _events = EventLog("operations")
 
 
 class OperationRunner:
-    """Runs the step that each unfinished operation is at. A newer operation of a server takes the place of the older."""
+    """Runs the step that each unfinished operation is at; of one server only the newest."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -32,7 +32,9 @@ class OperationRunner:
     def submit(self, operation: Operation) -> None:
         """Begin to carry an operation out; call it after the commit that accepted it."""
         previous = self._tasks.get(operation.server_id)
-        task = asyncio.create_task(self._run(operation.id, operation.server_id, previous), name=f"operation {operation.id}")
+        task = asyncio.create_task(
+            self._run(operation.id, operation.server_id, previous), name=f"operation {operation.id}"
+        )
         self._tasks[operation.server_id] = task
         task.add_done_callback(lambda done: self._forget(operation.server_id, done))
 

@@ -1,4 +1,4 @@
-"""Reads secrets that profiles refer to, at launch, on the machine of the service; they go to the node and nowhere else."""
+"""Reads the secrets that profiles refer to, at launch; they go to the node and nowhere else."""
 
 import os
 import stat

@@ -1,7 +1,7 @@
 """Stopping: SIGTERM, grace, SIGKILL, sweep, and the proof that nothing is left; resumable at every line."""
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -39,9 +39,7 @@ async def accept_stop(session: AsyncSession, server: Server, *, at: datetime, ac
     return await _begin_stopping(session, server, OperationKind.STOP, at=at, actor=actor)
 
 
-async def accept_restart(
-    session: AsyncSession, server: Server, node: Node, *, at: datetime, actor: str
-) -> Operation:
+async def accept_restart(session: AsyncSession, server: Server, node: Node, *, at: datetime, actor: str) -> Operation:
     """Accept a restart: stop with proof, then a new launch. A stopped server is simply launched."""
     launching.require_launchable(node)
     if server.state is State.STOPPED:
@@ -66,13 +64,13 @@ async def stop(control: Control, operation_id: str) -> None:
         server = await session.get_one(Server, operation.server_id)
         launch = await session.get(Launch, operation.launch_id) if operation.launch_id else None
         node = await session.get_one(Node, server.node_id)
-    leftovers: Leftovers | None = None
+    proof: _Proof | None = None
     if launch is not None:
         launching.require_contact(node)
         remote = await control.node_session(node)
         await _end_process(control, remote, operation, server, launch)
-        leftovers = await _prove(control, remote, launch)
-    await _conclude(control, operation, leftovers)
+        proof = await _prove(control, remote, launch)
+    await _conclude(control, operation, proof)
     control.changes.publish(server.id, node.id, OPERATIONS_CHANGED)
 
 
@@ -117,7 +115,7 @@ async def _end_process(
 
 
 async def _wait_until_gone(control: Control, remote: NodeSession, launch: Launch, deadline: datetime) -> None:
-    while (await _process(remote, launch)).state in _ALIVE and control.now() < deadline:
+    while (await _process(remote, launch)).state in _ALIVE and control.now() < deadline:  # noqa: ASYNC110
         await asyncio.sleep(POLL_S)
 
 
@@ -126,30 +124,40 @@ async def _process(remote: NodeSession, launch: Launch) -> ProcessFact:
     return found.get(launch.id, ProcessFact(ProcessState.ABSENT))
 
 
-async def _prove(control: Control, remote: NodeSession, launch: Launch) -> Leftovers:
+async def _prove(control: Control, remote: NodeSession, launch: Launch) -> "_Proof":
     deadline = control.now() + timedelta(seconds=PROOF_S)
     gpu_uuids = tuple(gpu["uuid"] for gpu in launch.gpus)
     while True:
         leftovers = await remote.verify(launch.id, port=launch.port, gpu_uuids=gpu_uuids)
         if leftovers.is_clear or control.now() >= deadline:
-            return leftovers
+            return _Proof(leftovers, await _process(remote, launch))
         await remote.signal(launch.id, SignalStep.KILL)
         await asyncio.sleep(POLL_S)
 
 
-async def _conclude(control: Control, operation: Operation, leftovers: Leftovers | None) -> None:
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """What was left, and what became of the main process."""
+
+    leftovers: Leftovers
+    process: ProcessFact
+
+
+async def _conclude(control: Control, operation: Operation, proof: _Proof | None) -> None:
     """Record what the proof found; a restart goes on to its new launch in the same transaction."""
     at = control.now()
+    leftovers = proof.leftovers if proof else None
     is_clear = leftovers is None or leftovers.is_clear
     async with control.database.write() as session:
         current = await session.get_one(Operation, operation.id)
         if current.state is not OperationState.RUNNING:
             return
         server = await session.get_one(Server, operation.server_id)
-        if operation.launch_id is not None and leftovers is not None:
+        if operation.launch_id is not None and proof is not None:
             launch = await session.get_one(Launch, operation.launch_id)
-            launch.leftovers = as_json(leftovers)
-            launch.ended_at = launch.ended_at or at
+            launch.leftovers = as_json(proof.leftovers)
+            launch.exit_code = launch.exit_code if launch.exit_code is not None else proof.process.exit_code
+            launch.ended_at = launch.ended_at or proof.process.ended_at or at
         if is_clear:
             await claims.release(session, server.id)
         if operation.kind is OperationKind.CLEANUP:
@@ -160,7 +168,9 @@ async def _conclude(control: Control, operation: Operation, leftovers: Leftovers
             await _end_incomplete(session, operation, server, leftovers, at=at)
 
 
-async def _end_cleanup(session: AsyncSession, operation: Operation, leftovers: Leftovers | None, *, at: datetime) -> None:
+async def _end_cleanup(
+    session: AsyncSession, operation: Operation, leftovers: Leftovers | None, *, at: datetime
+) -> None:
     if leftovers is None or leftovers.is_clear:
         await journal.end(session, operation.id, OperationState.SUCCEEDED, at=at)
     else:
@@ -171,7 +181,9 @@ async def _end_stop(
     session: AsyncSession, operation: Operation, server: Server, leftovers: Leftovers | None, *, at: datetime
 ) -> None:
     evidence = as_json(leftovers) if leftovers else {}
-    move = Move(State.STOPPED, Reason.STOP_VERIFIED, "no process, listener, GPU memory or shared memory is left", evidence)
+    move = Move(
+        State.STOPPED, Reason.STOP_VERIFIED, "no process, listener, GPU memory or shared memory is left", evidence
+    )
     await transitioning.record(session, server, move, at=at, actor=operation.actor, operation_id=operation.id)
     if operation.kind is OperationKind.STOP:
         await journal.end(session, operation.id, OperationState.SUCCEEDED, at=at)
@@ -203,7 +215,7 @@ def _left(leftovers: Leftovers | None) -> dict[str, object]:
     if leftovers is not None:
         parts += [f"process {item.pid} ({item.command})" for item in leftovers.processes]
         parts += [f"memory of GPU {item.uuid} held by pid {item.pid or 'unknown'}" for item in leftovers.gpu]
-        parts += [f"/dev/shm/{name}" for name in leftovers.shm]
+        parts += [f"shared memory {name}" for name in leftovers.shm]
         parts += [f"the GPUs could not be asked: {leftovers.gpu_error}"] if leftovers.gpu_error else []
         if leftovers.listener.pid or leftovers.listener.owner != "none":
             parts.append(f"a listener on the port (pid {leftovers.listener.pid or 'unknown'})")

@@ -1,6 +1,5 @@
 """The only writer of state: it moves a server or the contact of a node, and records the transition with it."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
@@ -9,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import col
 
 from service.db.tables import Node, Server, Transition
-from service.errors import Overtaken
+from service.errors import Overtaken, VigilError
 from service.nodes.contact import Contact
 from service.servers.states import Move, Reason, apply
 
@@ -36,7 +35,7 @@ async def record(
     )
     values = {"state": change.after, "state_since_at": at, "reason": change.reason, "message": change.message}
     result = cast(
-        CursorResult[Any],
+        "CursorResult[Any]",
         await session.execute(
             update(Server).where(*guard).values(**values), execution_options={"synchronize_session": False}
         ),
@@ -69,11 +68,10 @@ async def record_contact(
     contact: Contact,
     *,
     at: datetime,
-    code: str | None,
-    detail: str | None,
-    evidence: Mapping[str, object] | None = None,
+    error: VigilError | None = None,
 ) -> None:
     """Set a node's contact; a transition is written when it changes or when the cause of its loss does."""
+    code, detail = (error.code, error.detail) if error else (None, None)
     current = await session.get(Node, node.id, populate_existing=True)
     if current is None or (current.contact is contact and current.contact_code == code):
         return
@@ -97,7 +95,7 @@ async def record_contact(
             after=contact,
             reason=Reason.CONTACT_MADE if contact is Contact.OK else Reason.CONTACT_LOST,
             message=detail or "the node answers",
-            evidence={"code": code, **(evidence or {})},
+            evidence={"code": code} if code else {},
             actor="watcher",
             at=at,
         )

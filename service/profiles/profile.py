@@ -58,8 +58,8 @@ class Profile(BaseModel):
     )
     server_args: dict[str, ArgumentValue] = Field(
         default_factory=dict,
-        description="Arguments of sglang.launch_server by name without dashes. true gives the bare flag, false and null "
-        "leave it out, a list gives several values, an object is passed as JSON. Unknown names are passed on.",
+        description="Arguments of sglang.launch_server by name without dashes. true gives the bare flag, false and "
+        "null leave it out, a list gives several values, an object is passed as JSON. Unknown names are passed on.",
         examples=[{"tp-size": 8, "mem-fraction-static": 0.85, "disable-radix-cache": True}],
     )
     env: dict[str, str] = Field(default_factory=dict, description="Environment variables of the engine; no secrets.")

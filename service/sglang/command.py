@@ -15,6 +15,8 @@ QUIET_LEVELS = frozenset({"warning", "error", "critical"})
 class Recipe(Protocol):
     """What a command is made from; a profile is one."""
 
+    # ruff: noqa: D102  the names say it
+
     @property
     def python(self) -> str: ...
     @property
@@ -47,7 +49,7 @@ class EngineCommand:
     """Names of the secret arguments that this version can only take on its command line."""
 
 
-def engine_command(recipe: Recipe, placement: Placement, *, version: str | None, launch_dir: str) -> EngineCommand:
+def engine_command(recipe: Recipe, placement: Placement, *, version: str | None, config_path: str) -> EngineCommand:
     """Return the command of a launch.
 
     `--enable-metrics` is added unless the profile says false, since the counters tell work from a stall. Full names
@@ -61,7 +63,7 @@ def engine_command(recipe: Recipe, placement: Placement, *, version: str | None,
     secrets = tuple(recipe.secret_args)
     has_config = version is None or version_tuple(version) >= CONFIG_FILE_SINCE
     if secrets and has_config:
-        argv += ["--config", f"{launch_dir}/config.yaml"]
+        argv += ["--config", config_path]
     environment = dict(recipe.env)
     if placement.gpu_uuids:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(placement.gpu_uuids)

@@ -23,9 +23,7 @@ class HealthProbe:
         self._control = control
         self._live = live
         self._connection = connection
-        self._client = node_client(
-            connection, port=port, host=host, timeout_s=control.settings.health_deadline_s
-        )
+        self._client = node_client(connection, port=port, host=host, timeout_s=control.settings.health_deadline_s)
         self.state = State.STARTING
 
     async def run(self, on_answer: Callable[[], None]) -> None:

@@ -38,9 +38,7 @@ class LaunchWatch:
         self.server = server
         self.launch = launch
         self.live = control.live.launches.setdefault(launch.id, LiveLaunch(log=StartupLog(utc_offset_s=utc_offset_s)))
-        self._probe = HealthProbe(
-            control, connection, host=probe_host(self._profile), port=launch.port, live=self.live
-        )
+        self._probe = HealthProbe(control, connection, host=probe_host(self._profile), port=launch.port, live=self.live)
         self._probing: asyncio.Task[None] | None = None
 
     def wanted(self) -> Watch:

@@ -115,7 +115,9 @@ class NodeWatcher:
         heard_at = self._control.live.node(self._node.id).heard_at
         limit = timedelta(seconds=self._control.settings.beat_lost_after_s)
         if heard_at is not None and self._control.now() - heard_at > limit:
-            raise NodeUnreachable(f"the observer on node {self._node.name} has been silent since {heard_at.isoformat()}")
+            raise NodeUnreachable(
+                f"the observer on node {self._node.name} has been silent since {heard_at.isoformat()}"
+            )
 
     async def _refresh_watches(self, connection: SshConnection) -> None:
         """Watch exactly the launches that may be alive, and tell the observer so."""
@@ -187,9 +189,7 @@ class NodeWatcher:
             await inventories.refresh(self._control, self._node)
             await self._reload_node()
         async with self._control.database.write() as session:
-            await transitioning.record_contact(
-                session, self._node, Contact.OK, at=self._control.now(), code=None, detail=None
-            )
+            await transitioning.record_contact(session, self._node, Contact.OK, at=self._control.now())
         self._control.changes.publish(self._node.id)
         _events.info("contact_made", node_id=self._node.id, name=self._node.name, endpoint=connection.label)
 
@@ -197,6 +197,4 @@ class NodeWatcher:
         _events.warning("contact_lost", node_id=self._node.id, code=error.code, detail=error.detail)
         await self._control.connections.forget(self._node.id)
         async with self._control.database.write() as session:
-            await transitioning.record_contact(
-                session, self._node, Contact.LOST, at=self._control.now(), code=error.code, detail=error.detail
-            )
+            await transitioning.record_contact(session, self._node, Contact.LOST, at=self._control.now(), error=error)

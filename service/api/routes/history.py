@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, status
 from fastapi.responses import JSONResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from service.api.dependencies import ACTOR, IdempotencyKey, PageNeeded, PartsNeeded
+from service.api.dependencies import ACTOR, Id, IdempotencyKey, PageNeeded, PartsNeeded
 from service.api.idempotency import Answer, carry_out
 from service.api.problems import problems
 from service.api.schemas.common import Page
@@ -43,7 +43,7 @@ async def list_operations(
 
 
 @router.get("/operations/{operation}", tags=["operations"], responses=problems(NotFound))
-async def get_operation(operation: str, parts: PartsNeeded) -> OperationPublic:
+async def get_operation(operation: Id, parts: PartsNeeded) -> OperationPublic:
     """Show an operation: its state, and why it failed or what stands in its way."""
     async with parts.control.database.read() as session:
         row = await history.get_operation(session, operation)
@@ -59,7 +59,7 @@ async def get_operation(operation: str, parts: PartsNeeded) -> OperationPublic:
     responses=problems(NotFound, IdempotencyKeyReused, IllegalMove, OperationInProgress, Overtaken),
 )
 async def cancel_operation(
-    operation: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+    operation: Id, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
     """Cancel a launch or restart that is under way: the server is stopped with proof. The answer is that stop."""
 
@@ -83,7 +83,7 @@ async def cancel_operation(
 
 
 @router.get("/transitions", tags=["history"], responses=problems(NotFound, InvalidInput))
-async def list_transitions(  # noqa: PLR0913  one argument a filter
+async def list_transitions(
     parts: PartsNeeded,
     page: PageNeeded,
     subject: Annotated[Literal["server", "node"] | None, Query(description="Only of servers, or of nodes.")] = None,

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
-from service.api.dependencies import Parts, PartsNeeded
+from service.api.dependencies import Id, Parts, PartsNeeded
 from service.api.log_stream import follow
 from service.api.problems import problems
 from service.api.schemas.servers import LaunchPublic, launch_public
@@ -21,7 +21,7 @@ MAX_LOG_BYTES = 1_048_576
 
 
 @router.get("/{launch}", responses=problems(NotFound))
-async def get_launch(launch: str, parts: PartsNeeded) -> LaunchPublic:
+async def get_launch(launch: Id, parts: PartsNeeded) -> LaunchPublic:
     """Show a launch: what was executed, its phases with their times, its exit, and what its end left behind."""
     row, server, node = await _load(parts, launch)
     return launch_public(row, parts.control.live, server=server.name, node=node.name)
@@ -40,13 +40,15 @@ async def get_launch(launch: str, parts: PartsNeeded) -> LaunchPublic:
         **problems(NotFound, InvalidInput, *LOG_ERRORS),
     },
 )
-async def read_launch_log(  # noqa: PLR0913  one argument a filter
-    launch: str,
+async def read_launch_log(
+    launch: Id,
     parts: PartsNeeded,
     request: Request,
     offset: Annotated[int | None, Query(ge=0, description="Read from this byte on.")] = None,
     tail: Annotated[int | None, Query(ge=1, le=100_000, description="Only the last lines.")] = None,
-    contains: Annotated[str | None, Query(min_length=1, max_length=200, description="Only lines with this text.")] = None,
+    contains: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="Only lines with this text.")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_LOG_BYTES, description="At most so many bytes.")] = MAX_LOG_BYTES,
 ) -> Response:
     """Read the log of a launch from its node, at most 1 MiB at once; the whole log by default, from its beginning."""
@@ -58,9 +60,7 @@ async def read_launch_log(  # noqa: PLR0913  one argument a filter
         start = offset if offset is not None else _last_event(request)
         stream: AsyncIterator[bytes] = follow(parts.control, remote, row, start=start)
         return StreamingResponse(stream, media_type=EVENT_STREAM, headers={"Cache-Control": "no-cache"})
-    part = await remote.read_log(
-        row.id, offset=offset or 0, tail_lines=tail, contains=contains, limit_bytes=limit
-    )
+    part = await remote.read_log(row.id, offset=offset or 0, tail_lines=tail, contains=contains, limit_bytes=limit)
     headers = {"X-Log-Next-Offset": str(part.next_offset), "X-Log-Size": str(part.size)}
     return Response(part.data, media_type="text/plain; charset=utf-8", headers=headers)
 

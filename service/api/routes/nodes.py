@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request, status
 from fastapi.responses import JSONResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from service.api.dependencies import IdempotencyKey, PageNeeded, Parts, PartsNeeded
+from service.api.dependencies import IdempotencyKey, PageNeeded, Parts, PartsNeeded, Reference
 from service.api.idempotency import Answer, carry_out, find_replay
 from service.api.problems import problems
 from service.api.schemas.common import Page
@@ -45,9 +45,13 @@ LOGIN_ERRORS = (*WAY_ERRORS, AuthenticationRefused, ChannelRefused, RemoteComman
     response_model=NodePublic,
     responses=problems(InvalidInput, NameTaken, IdempotencyKeyReused, *LOGIN_ERRORS),
 )
-async def create_node(body: NodeCreate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
-    """Take a node in. Its host key is fetched and shown in the answer as `offered_host_key`; Vigil logs in only after
-    that fingerprint is confirmed with POST /nodes/{node}/trust, or at once with `trust_on_first_use`.
+async def create_node(
+    body: NodeCreate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+) -> JSONResponse:
+    """Take a node in.
+
+    Its host key is fetched and shown in the answer as `offered_host_key`. Vigil logs in only after that fingerprint is
+    confirmed with POST /nodes/{node}/trust, or at once with `trust_on_first_use`.
     """
     replay = await find_replay(parts, request, key)
     if replay is not None:
@@ -79,7 +83,7 @@ async def list_nodes(
 
 
 @router.get("/{node}", responses=problems(NotFound))
-async def get_node(node: str, parts: PartsNeeded) -> NodePublic:
+async def get_node(node: Reference, parts: PartsNeeded) -> NodePublic:
     """Show a node: contact, GPUs with their holders, memory, disks and engine environments."""
     async with parts.control.database.read() as session:
         return await _public(parts, session, await node_queries.get_node(session, node))
@@ -91,7 +95,7 @@ async def get_node(node: str, parts: PartsNeeded) -> NodePublic:
     responses=problems(NotFound, InvalidInput, IdempotencyKeyReused, CredentialUnusable),
 )
 async def update_node(
-    node: str, body: NodeUpdate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+    node: Reference, body: NodeUpdate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
     """Change how a node is reached; it is tried again at once. A new address keeps the pinned host key."""
     if body.credential is not None:
@@ -110,7 +114,9 @@ async def update_node(
 @router.delete(
     "/{node}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(NotFound, InUse, IdempotencyKeyReused)
 )
-async def delete_node(node: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
+async def delete_node(
+    node: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+) -> JSONResponse:
     """Let a node go. Refused while servers are placed on it; its history stays."""
 
     async def act(session: AsyncSession) -> Answer:
@@ -130,7 +136,7 @@ async def delete_node(node: str, parts: PartsNeeded, request: Request, key: Idem
     responses=problems(NotFound, InvalidInput, HostKeyMismatch, IdempotencyKeyReused, *LOGIN_ERRORS),
 )
 async def trust_host_key(
-    node: str, body: TrustRequest, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+    node: Reference, body: TrustRequest, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
     """Pin the host key that has this fingerprint: the jump host's first, then the node's own, or a changed one."""
     replay = await find_replay(parts, request, key)
@@ -148,7 +154,7 @@ async def trust_host_key(
 
 
 @router.post("/{node}/refresh", responses=problems(NotFound, *LOGIN_ERRORS))
-async def refresh_node(node: str, parts: PartsNeeded) -> NodePublic:
+async def refresh_node(node: Reference, parts: PartsNeeded) -> NodePublic:
     """Look at a node again now, and try to reach one that is out of contact. A changed host key is offered anew."""
     async with parts.control.database.read() as session:
         row = await node_queries.get_node(session, node)
@@ -164,19 +170,21 @@ async def refresh_node(node: str, parts: PartsNeeded) -> NodePublic:
 
 
 @router.post("/{node}/drain", response_model=NodePublic, responses=problems(NotFound, IdempotencyKeyReused))
-async def drain_node(node: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
+async def drain_node(node: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
     """Take no new launches on a node; what runs goes on."""
     return await _set_draining(node, parts, request, key, is_draining=True)
 
 
 @router.post("/{node}/undrain", response_model=NodePublic, responses=problems(NotFound, IdempotencyKeyReused))
-async def undrain_node(node: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
+async def undrain_node(
+    node: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+) -> JSONResponse:
     """Take launches on a node again."""
     return await _set_draining(node, parts, request, key, is_draining=False)
 
 
 async def _set_draining(
-    node: str, parts: Parts, request: Request, key: str | None, *, is_draining: bool
+    node: Reference, parts: Parts, request: Request, key: str | None, *, is_draining: bool
 ) -> JSONResponse:
     async def act(session: AsyncSession) -> Answer:
         row = await node_queries.get_node(session, node)
@@ -208,9 +216,7 @@ async def _public(parts: Parts, session: AsyncSession, node: Node) -> NodePublic
     return node_public(node, parts.control.live.node(node.id), claims)
 
 
-async def _answer(
-    parts: Parts, session: AsyncSession, node: Node, code: int, *, location: bool = False
-) -> Answer:
+async def _answer(parts: Parts, session: AsyncSession, node: Node, code: int, *, location: bool = False) -> Answer:
     where = f"/api/v1/nodes/{node.name}" if location else None
     return Answer(code, await _public(parts, session, node), where, changed=[NODES_CHANGED, node.id])
 

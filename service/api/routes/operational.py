@@ -38,7 +38,9 @@ async def get_health() -> Health:
 
 
 @router.get(
-    "/readyz", response_model=Readiness, responses={503: {"model": Readiness, "description": "Something does not work."}}
+    "/readyz",
+    response_model=Readiness,
+    responses={503: {"model": Readiness, "description": "Something does not work."}},
 )
 async def get_readiness(parts: PartsNeeded) -> JSONResponse:
     """Look at the database and at the age of each watcher's last good turn; 503 names what is late."""

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, status
 from fastapi.responses import JSONResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from service.api.dependencies import IdempotencyKey, PageNeeded, PartsNeeded
+from service.api.dependencies import IdempotencyKey, PageNeeded, PartsNeeded, Reference
 from service.api.idempotency import Answer, carry_out
 from service.api.problems import problems
 from service.api.schemas.common import Page
@@ -54,7 +54,7 @@ async def list_profiles(parts: PartsNeeded, page: PageNeeded) -> Page[ProfilePub
 
 
 @router.get("/{profile}", responses=problems(NotFound))
-async def get_profile(profile: str, parts: PartsNeeded) -> ProfilePublic:
+async def get_profile(profile: Reference, parts: PartsNeeded) -> ProfilePublic:
     """Show a profile with its newest version."""
     async with parts.control.database.read() as session:
         row = await profile_queries.get_profile(session, profile)
@@ -65,7 +65,7 @@ async def get_profile(profile: str, parts: PartsNeeded) -> ProfilePublic:
     "/{profile}", response_model=ProfilePublic, responses=problems(NotFound, InvalidInput, IdempotencyKeyReused)
 )
 async def update_profile(
-    profile: str, body: ProfileUpdate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+    profile: Reference, body: ProfileUpdate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
     """Write the next version. Servers stay at the version they were placed with; the same recipe makes no version."""
 
@@ -83,7 +83,7 @@ async def update_profile(
 
 
 @router.get("/{profile}/versions", responses=problems(NotFound, InvalidInput))
-async def list_profile_versions(profile: str, parts: PartsNeeded, page: PageNeeded) -> Page[ProfileVersionPublic]:
+async def list_profile_versions(profile: Reference, parts: PartsNeeded, page: PageNeeded) -> Page[ProfileVersionPublic]:
     """List the versions of a profile, newest first."""
     async with parts.control.database.read() as session:
         row = await profile_queries.get_profile(session, profile)
@@ -92,7 +92,7 @@ async def list_profile_versions(profile: str, parts: PartsNeeded, page: PageNeed
 
 
 @router.get("/{profile}/versions/{number}", responses=problems(NotFound, InvalidInput))
-async def get_profile_version(profile: str, number: int, parts: PartsNeeded) -> ProfileVersionPublic:
+async def get_profile_version(profile: Reference, number: int, parts: PartsNeeded) -> ProfileVersionPublic:
     """Show one version of a profile."""
     async with parts.control.database.read() as session:
         row = await profile_queries.get_profile(session, profile)
@@ -102,7 +102,9 @@ async def get_profile_version(profile: str, number: int, parts: PartsNeeded) -> 
 @router.delete(
     "/{profile}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(NotFound, InUse, IdempotencyKeyReused)
 )
-async def delete_profile(profile: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
+async def delete_profile(
+    profile: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+) -> JSONResponse:
     """Remove a profile. Refused while servers use it; launches keep their snapshot of it."""
 
     async def act(session: AsyncSession) -> Answer:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, status
 from fastapi.responses import JSONResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from service.api.dependencies import ACTOR, IdempotencyKey, PageNeeded, Parts, PartsNeeded
+from service.api.dependencies import ACTOR, IdempotencyKey, PageNeeded, Parts, PartsNeeded, Reference
 from service.api.idempotency import Answer, carry_out, find_replay
 from service.api.problems import problems
 from service.api.schemas.common import Page
@@ -72,9 +72,7 @@ async def create_server(
         return replay
     if body.launch:
         await _look(parts, body.node)
-    wish = placing.Wish(
-        body.name, body.profile, body.version, body.node, body.gpus, body.gpu_count, body.port
-    )
+    wish = placing.Wish(body.name, body.profile, body.version, body.node, body.gpus, body.gpu_count, body.port)
 
     async def act(session: AsyncSession) -> Answer:
         at = parts.control.now()
@@ -95,7 +93,7 @@ async def create_server(
 
 
 @router.get("", responses=problems(NotFound, InvalidInput))
-async def list_servers(  # noqa: PLR0913  one argument a filter
+async def list_servers(
     parts: PartsNeeded,
     page: PageNeeded,
     state: Annotated[State | None, Query(description="Only servers in this state.")] = None,
@@ -118,7 +116,7 @@ async def list_servers(  # noqa: PLR0913  one argument a filter
 
 
 @router.get("/{server}", responses=problems(NotFound))
-async def get_server(server: str, parts: PartsNeeded) -> ServerPublic:
+async def get_server(server: Reference, parts: PartsNeeded) -> ServerPublic:
     """Show a server: its state with the reason, its current launch, and how old the facts are."""
     async with parts.control.database.read() as session:
         return await _public(parts, session, await server_queries.get_server(session, server))
@@ -129,7 +127,9 @@ async def get_server(server: str, parts: PartsNeeded) -> ServerPublic:
     status_code=status.HTTP_204_NO_CONTENT,
     responses=problems(NotFound, IllegalMove, OperationInProgress, LeftoversRemain, IdempotencyKeyReused),
 )
-async def delete_server(server: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
+async def delete_server(
+    server: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+) -> JSONResponse:
     """Remove a server that is stopped, or failed with nothing left; its launches and transitions stay."""
 
     async def act(session: AsyncSession) -> Answer:
@@ -146,7 +146,9 @@ async def delete_server(server: str, parts: PartsNeeded, request: Request, key: 
     response_model=OperationPublic,
     responses=problems(NotFound, IdempotencyKeyReused, *LAUNCH_ERRORS),
 )
-async def launch_server(server: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
+async def launch_server(
+    server: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+) -> JSONResponse:
     """Launch a stopped or failed server. The operation succeeds when it is ready, and fails when the start does."""
     replay = await find_replay(parts, request, key)
     if replay is not None:
@@ -167,9 +169,13 @@ async def launch_server(server: str, parts: PartsNeeded, request: Request, key: 
     response_model=OperationPublic,
     responses=problems(NotFound, IdempotencyKeyReused, *CONFLICTS),
 )
-async def stop_server(server: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
-    """Stop a server and prove it gone: SIGTERM, grace, SIGKILL, sweep, then no process, listener, GPU memory or shared
-    memory is left. For a failed server this sweeps and proves again. A launch under way is canceled.
+async def stop_server(
+    server: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+) -> JSONResponse:
+    """Stop a server and prove it gone.
+
+    SIGTERM, grace, SIGKILL, sweep; then no process, listener, GPU memory or shared memory is left. For a failed server
+    this sweeps and proves again. A launch under way is canceled.
     """
 
     async def act(session: AsyncSession) -> Answer:
@@ -185,7 +191,9 @@ async def stop_server(server: str, parts: PartsNeeded, request: Request, key: Id
     response_model=OperationPublic,
     responses=problems(NotFound, IdempotencyKeyReused, *LAUNCH_ERRORS),
 )
-async def restart_server(server: str, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
+async def restart_server(
+    server: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+) -> JSONResponse:
     """Stop a server with proof, then launch it again. A stopped server is launched."""
 
     async def act(session: AsyncSession) -> Answer:
@@ -196,17 +204,17 @@ async def restart_server(server: str, parts: PartsNeeded, request: Request, key:
     return await carry_out(parts, request, key, act)
 
 
-@router.get(
-    "/{server}/wait", responses=problems(NotFound, InvalidInput, WaitPointless, WaitTimedOut)
-)
+@router.get("/{server}/wait", responses=problems(NotFound, InvalidInput, WaitPointless, WaitTimedOut))
 async def wait_for_server(
-    server: str,
+    server: Reference,
     parts: PartsNeeded,
     until: Annotated[Literal["ready", "stopped"], Query(description="The state to wait for.")] = "ready",
     timeout_s: Annotated[float, Query(ge=0, le=86_400, description="How long to wait at most.")] = 900,
 ) -> ServerPublic:
-    """Wait for a server: 200 as soon as the state is reached, 409 when waiting is pointless (it failed, or nobody is
-    working towards that state), 504 when the time is up. `curl --fail` in a script then does the right thing.
+    """Wait for a server.
+
+    200 as soon as the state is reached; 409 when waiting is pointless, because it failed or nobody is working towards
+    that state; 504 when the time is up. `curl --fail` in a script then does the right thing.
     """
     deadline = asyncio.get_running_loop().time() + timeout_s
     async with parts.control.database.read() as session:
@@ -224,7 +232,8 @@ async def wait_for_server(
         if remaining_s <= 0:
             phase = public.launch.phase if public.launch else None
             raise WaitTimedOut(
-                f"after {timeout_s:g} s server {public.name} is {public.state}" + (f", in phase {phase}" if phase else ""),
+                f"after {timeout_s:g} s server {public.name} is {public.state}"
+                + (f", in phase {phase}" if phase else ""),
                 state=public.state,
                 phase=phase,
                 server=_document(public),
@@ -233,7 +242,7 @@ async def wait_for_server(
 
 
 @router.get("/{server}/launches", responses=problems(NotFound, InvalidInput))
-async def list_server_launches(server: str, parts: PartsNeeded, page: PageNeeded) -> Page[LaunchPublic]:
+async def list_server_launches(server: Reference, parts: PartsNeeded, page: PageNeeded) -> Page[LaunchPublic]:
     """List the launches of a server, newest first."""
     async with parts.control.database.read() as session:
         row = await server_queries.get_server(session, server)

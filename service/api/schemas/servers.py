@@ -36,7 +36,9 @@ class ServerCreate(Request):
     gpu_count: Annotated[int, Field(ge=0, le=64)] | None = Field(
         default=None, description="So many free GPUs, chosen at each launch; the profile's count by default."
     )
-    port: PortNumber | None = Field(default=None, description="By default the first of the node's ports not given away.")
+    port: PortNumber | None = Field(
+        default=None, description="By default the first of the node's ports not given away."
+    )
     launch: bool = Field(default=False, description="Launch it at once.")
 
 

@@ -1,0 +1,245 @@
+"""The contract of launching, watching, stopping and restarting; a test module binds it to a site."""
+
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.site import Site, end, is_alive, processes_of_launch, schedulers_of
+from tests.contract.vigil import Vigil
+
+UP = ("stopped", "starting", "launch_requested"), ("starting", "ready", "became_ready")
+DOWN = ("ready", "stopping", "stop_requested"), ("stopping", "stopped", "stop_verified")
+
+
+class LaunchContract:
+    """Each test has a Vigil of its own; `site` is given by the module that binds the contract."""
+
+    @pytest.fixture
+    def vigil(self, tmp_path: Path, site: Site) -> Iterator[Vigil]:
+        with Vigil(tmp_path / "vigil") as service:
+            created = service.post("/nodes", site.node(), expect=201)
+            self.until_contact(service, created["name"])
+            yield service
+            self.stop_everything(service)
+
+    def until_contact(self, vigil: Vigil, node: str) -> None:
+        vigil.until("contact is made", lambda: vigil.get(f"/nodes/{node}")["contact"]["state"] == "ok")
+
+    def stop_everything(self, vigil: Vigil) -> None:
+        """Leave no engine behind, whatever the test did."""
+        for server in vigil.get("/servers", limit=200)["items"]:
+            if server["state"] != "stopped":
+                vigil.http.post(f"/api/v1/servers/{server['name']}/stop")
+                vigil.until(
+                    f"{server['name']} is at rest",
+                    lambda name=server["name"]: vigil.get(f"/servers/{name}")["state"] in {"stopped", "failed"},
+                    deadline_s=90,
+                )
+
+    def place(self, vigil: Vigil, site: Site, recipe: dict[str, Any] | None = None, *, name: str = "one") -> str:
+        """Make a profile and a server of it, not launched yet."""
+        vigil.post("/profiles", {"name": f"{name}-profile", "recipe": recipe or site.recipe()}, expect=201)
+        vigil.post("/servers", {"name": name, "profile": f"{name}-profile", "node": site.name}, expect=201)
+        return name
+
+    def bring_up(self, vigil: Vigil, site: Site, recipe: dict[str, Any] | None = None, *, name: str = "one") -> Any:
+        """Place, launch and wait for ready; returns the server."""
+        self.place(vigil, site, recipe, name=name)
+        vigil.post(f"/servers/{name}/launch", expect=202)
+        return vigil.wait(name, timeout_s=site.start_s)
+
+    def complete(self, vigil: Vigil, server: Any) -> str:
+        """Ask the engine itself for a completion; nodes of the tests are on this machine."""
+        answer = vigil.http.post(
+            f"http://127.0.0.1:{server['port']}/generate",
+            json={"text": "hello world", "sampling_params": {"max_new_tokens": 4, "temperature": 0}},
+        )
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["text"])
+
+    def assert_gone(self, vigil: Vigil, launch_id: str, port: int) -> None:
+        """Look with our own eyes, not Vigil's: no process, no listener."""
+        assert processes_of_launch(launch_id) == []
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", port)) != 0
+        leftovers = vigil.get(f"/launches/{launch_id}")["leftovers"]
+        assert leftovers["is_clear"] is True
+
+    def test_launch_complete_restart_stop(self, vigil: Vigil, site: Site) -> None:
+        name = self.place(vigil, site)
+        operation = vigil.post(f"/servers/{name}/launch", expect=202)
+        phases: list[str] = []
+
+        def follow() -> bool:
+            server = vigil.get(f"/servers/{name}")
+            phase = server["launch"]["phase"]
+            if phase and (not phases or phases[-1] != phase):
+                phases.append(phase)
+            return bool(server["state"] in {"ready", "failed"})
+
+        vigil.until("it is ready", follow, deadline_s=site.start_s)
+        server = vigil.wait(name, timeout_s=1)
+        assert server["state"] == "ready"
+        assert len(phases) >= 2, phases
+        assert vigil.get(f"/operations/{operation['id']}")["state"] == "succeeded"
+        first = vigil.get(f"/launches/{server['launch']['id']}")
+        self.assert_timeline(first)
+        assert isinstance(self.complete(vigil, server), str)
+
+        vigil.post(f"/servers/{name}/restart", expect=202)
+        vigil.until_state(name, "ready", deadline_s=site.start_s + 60)
+        again = vigil.wait(name, timeout_s=site.start_s)
+        assert again["launch"]["number"] == 2
+        assert again["launch"]["pid"] != server["launch"]["pid"]
+        self.assert_gone_before(vigil, first["id"])
+        assert isinstance(self.complete(vigil, again), str)
+
+        vigil.post(f"/servers/{name}/stop", expect=202)
+        vigil.wait(name, until="stopped")
+        self.assert_gone(vigil, again["launch"]["id"], again["port"])
+        assert vigil.transitions(name) == [*UP, *DOWN, *UP, *DOWN]
+        assert vigil.get(f"/launches/{again['launch']['id']}")["exit_code"] == site.clean_exit_code
+
+    def assert_timeline(self, launch: Any) -> None:
+        names = [span["phase"] for span in launch["timeline"]]
+        assert names[-1] == "serving"
+        assert "loading_weights" in names
+        assert all(span["ended_at"] for span in launch["timeline"][:-1])
+        assert launch["engine_version"]
+
+    def assert_gone_before(self, vigil: Vigil, launch_id: str) -> None:
+        assert processes_of_launch(launch_id) == []
+        assert vigil.get(f"/launches/{launch_id}")["leftovers"]["is_clear"] is True
+
+    def test_port_already_taken(self, vigil: Vigil, site: Site) -> None:
+        name = self.place(vigil, site)
+        port = vigil.get(f"/servers/{name}")["port"]
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("127.0.0.1", port))
+            other.listen()
+            vigil.post(f"/servers/{name}/launch", expect=202)
+            problem = vigil.wait(name, timeout_s=site.start_s + 130, expect=409)
+            assert problem["code"] == "wait_pointless"
+            failed = vigil.get(f"/servers/{name}")
+            assert failed["reason"] == "process_exited"
+            assert failed["launch"]["ready_at"] is None
+            log = vigil.http.get(f"/api/v1/launches/{failed['launch']['id']}/log").text
+            assert "address already in use" in log
+
+    def test_wrong_flag(self, vigil: Vigil, site: Site) -> None:
+        name = self.place(vigil, site, site.recipe(**{"num-speculative-tokens": 5}))
+        operation = vigil.post(f"/servers/{name}/launch", expect=202)
+        problem = vigil.wait(name, timeout_s=site.start_s, expect=409)
+        assert "exit code 2" in problem["detail"]
+        launch = vigil.get(f"/launches/{problem['context']['server']['launch']['id']}")
+        assert launch["exit_code"] == 2
+        log = vigil.http.get(f"/api/v1/launches/{launch['id']}/log", params={"contains": "unrecognized"}).text
+        assert "--num-speculative-tokens" in log
+        assert vigil.get(f"/operations/{operation['id']}")["state"] == "failed"
+
+    def test_missing_model_path(self, vigil: Vigil, site: Site) -> None:
+        recipe = {**site.recipe(), "model_path": "/models/that/is/not/there"}
+        name = self.place(vigil, site, recipe)
+        vigil.post(f"/servers/{name}/launch", expect=202)
+        vigil.wait(name, timeout_s=site.start_s, expect=409)
+        failed = vigil.get(f"/servers/{name}")
+        assert (failed["reason"], failed["launch"]["exit_code"]) == ("process_exited", 1)
+
+    def test_scheduler_killed(self, vigil: Vigil, site: Site) -> None:
+        server = self.bring_up(vigil, site)
+        (scheduler,) = schedulers_of(server["launch"]["pid"])
+        end(scheduler, signal.SIGKILL)
+        failed = vigil.until_state("one", "failed", deadline_s=60)
+        assert failed["reason"] == "process_exited"
+        assert failed["launch"]["exit_code"] == 137
+        self.until_clean(vigil, "one")
+        self.assert_gone(vigil, failed["launch"]["id"], failed["port"])
+        vigil.post("/servers/one/launch", expect=202)
+        assert vigil.wait("one", timeout_s=site.start_s)["launch"]["number"] == 2
+
+    def test_scheduler_stopped_and_continued(self, vigil: Vigil, site: Site) -> None:
+        server = self.bring_up(vigil, site)
+        (scheduler,) = schedulers_of(server["launch"]["pid"])
+        end(scheduler, signal.SIGSTOP)
+        try:
+            unready = vigil.until_state("one", "unready", deadline_s=site.health_timeout_s * 3 + 15)
+            assert unready["reason"] == "health_failing"
+        finally:
+            end(scheduler, signal.SIGCONT)
+        healed = vigil.until_state("one", "ready", deadline_s=60)
+        assert healed["reason"] == "health_recovered"
+        assert healed["launch"]["id"] == server["launch"]["id"]
+
+    def test_parent_killed(self, vigil: Vigil, site: Site) -> None:
+        server = self.bring_up(vigil, site)
+        end(server["launch"]["pid"], signal.SIGKILL)
+        failed = vigil.until_state("one", "failed", deadline_s=20)
+        assert failed["reason"] == "process_exited"
+        assert failed["launch"]["exit_code"] == 137
+        self.until_clean(vigil, "one")
+        self.assert_gone(vigil, failed["launch"]["id"], failed["port"])
+
+    def test_control_plane_killed_while_starting(self, vigil: Vigil, site: Site) -> None:
+        name = self.place(vigil, site)
+        operation = vigil.post(f"/servers/{name}/launch", expect=202)
+        started = vigil.until("it has a pid", lambda: vigil.get(f"/servers/{name}")["launch"]["pid"])
+        vigil.kill()
+        assert is_alive(started)
+        vigil.start()
+        server = vigil.wait(name, timeout_s=site.start_s)
+        assert (server["launch"]["number"], server["launch"]["pid"]) == (1, started)
+        assert vigil.transitions(name) == [*UP]
+        assert vigil.get(f"/operations/{operation['id']}")["state"] == "succeeded"
+        self.assert_timeline(vigil.get(f"/launches/{server['launch']['id']}"))
+
+    def test_control_plane_killed_while_ready_and_while_stopping(self, vigil: Vigil, site: Site) -> None:
+        server = self.bring_up(vigil, site)
+        vigil.kill()
+        vigil.start()
+        assert vigil.until_state("one", "ready", deadline_s=10)["launch"]["pid"] == server["launch"]["pid"]
+        vigil.until("it is seen again", lambda: vigil.get("/servers/one")["observed_at"])
+        assert vigil.get("/servers/one")["state"] == "ready"
+        vigil.post("/servers/one/stop", expect=202)
+        vigil.kill()
+        vigil.start()
+        vigil.wait("one", until="stopped")
+        self.assert_gone(vigil, server["launch"]["id"], server["port"])
+        assert vigil.transitions("one") == [*UP, *DOWN]
+
+    def test_a_secret_is_nowhere_but_on_the_node(self, tmp_path: Path, site: Site) -> None:
+        secret = "sk-quite-secret-0123456789"
+        with Vigil(tmp_path / "vigil", environment={"TEST_API_KEY": secret}) as vigil:
+            vigil.post("/nodes", site.node(), expect=201)
+            self.until_contact(vigil, site.name)
+            recipe = {**site.recipe(), "secret_args": {"api-key": {"env": "TEST_API_KEY"}}}
+            server = self.bring_up(vigil, site, recipe)
+            locked = vigil.http.get(f"http://127.0.0.1:{server['port']}/v1/models")
+            assert locked.status_code == 401
+            opened = vigil.http.get(
+                f"http://127.0.0.1:{server['port']}/v1/models", headers={"Authorization": f"Bearer {secret}"}
+            )
+            assert opened.status_code == 200
+            launch_id = server["launch"]["id"]
+            log = vigil.http.get(f"/api/v1/launches/{launch_id}/log").text
+            assert "api_key" in log
+            said = [log, *(str(vigil.get(path)) for path in (f"/launches/{launch_id}", "/profiles", "/transitions"))]
+            argv = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes_of_launch(launch_id)]
+            self.stop_everything(vigil)
+            assert not any(secret in text for text in said)
+            assert not any(secret.encode() in line for line in argv)
+            files = [path for path in (tmp_path / "vigil").iterdir() if path.is_file()]
+            assert not [path.name for path in files if secret.encode() in path.read_bytes()]
+
+    def until_clean(self, vigil: Vigil, name: str) -> None:
+        """Wait for the cleanup that follows a failure."""
+        vigil.until(
+            "the cleanup has ended",
+            lambda: not vigil.get("/operations", server=name, state="running")["items"],
+            deadline_s=90,
+        )
+
