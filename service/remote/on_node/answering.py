@@ -11,7 +11,7 @@ MARK = b"VIGIL1 "
 """What tells our line from whatever the login shell's start-up files print."""
 
 
-class Refused(Exception):  # noqa: N818  # it is an answer, not an error
+class Refused(Exception):
     """The order cannot be carried out; `code` is one of the control plane's Refusal values."""
 
     def __init__(self, code: str, detail: str) -> None:

@@ -1,0 +1,241 @@
+"""How a launch is written to its directory and started, once; and which launches this machine has."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import sys
+import time
+from typing import Any, Dict, List, Optional
+
+from . import proc
+from .answering import Refused
+from .launchers import best_launcher, start_supervisor
+from .main_process import MainProcess
+from .masking import SHORTEST_BYTES
+from .members import find_members
+from .places import (
+    launch_directory,
+    launch_ids,
+    launches_directory,
+    make_private_directory,
+    read_file,
+    root,
+    write_private_file,
+)
+
+PID_PATIENCE_S = 5.0
+ROOM_MIB = 16
+EXIT_ROOM = b" " * 63 + b"\n"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHELL_OWN = frozenset(
+    [
+        "UID",
+        "EUID",
+        "PPID",
+        "GROUPS",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "BASH_VERSINFO",
+        "BASH_ENV",
+        "ENV",
+        "PS4",
+        "IFS",
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+        "OPTIND",
+    ]
+)
+"""Variables that a shell keeps read-only (setting them ends it) or that would change what it does."""
+_LOGIN_OWN = ("SSH_", "VIGIL_", "XDG_SESSION", "LS_COLORS", "MAIL", "TERM")
+
+
+def stage_and_start(order: Dict[str, Any]) -> Dict[str, Any]:
+    """Write the launch's directory whole, start its supervisor, and say what runs.
+
+    When the launch was started before, nothing is written or started: the answer says how it stands.
+    """
+    directory = launch_directory(order["launch"])
+    if not os.path.isdir(os.path.join(directory, "lock")):
+        if not os.path.isdir(directory):
+            _check_engine(order["argv"], order["environment"])
+            _stage(directory, order)
+        supervisor = os.path.join(directory, "supervisor.sh")
+        launcher = best_launcher()
+        write_private_file(os.path.join(directory, "launcher"), launcher.encode("ascii"))
+        used = start_supervisor(launcher, order["launch"], ["/bin/sh", supervisor, directory, sys.executable])
+        if used != launcher:
+            write_private_file(os.path.join(directory, "launcher"), used.encode("ascii"))
+        return _started(directory, already=False)
+    return _started(directory, already=True)
+
+
+def list_launches(_: Dict[str, Any]) -> Dict[str, Any]:
+    """Say how every launch of this machine stands. A home shared by machines holds other machines' launches too."""
+    rows = [_found(launch_id) for launch_id in launch_ids()]
+    return {"launches": [row for row in rows if row]}
+
+
+def machine_id() -> str:
+    """Return what tells this machine from others that share its home."""
+    return (read_file("/etc/machine-id") or b"").decode("ascii", "replace").strip() or socket.gethostname()
+
+
+def _found(launch_id: str) -> Optional[Dict[str, Any]]:
+    directory = launch_directory(launch_id)
+    facts = _facts(directory)
+    if facts.get("machine_id", machine_id()) != machine_id():
+        return None
+    main = MainProcess(directory)
+    process = main.settled()
+    process["members"] = len(find_members(launch_id, main.identity)) if main.boot_id == proc.boot_id() else 0
+    try:
+        log_bytes = os.stat(os.path.join(directory, "log")).st_size
+    except OSError:
+        log_bytes = 0
+    return {
+        "launch": launch_id,
+        "server": facts.get("server"),
+        "port": facts.get("port"),
+        "created_at": facts.get("created_at"),
+        "launcher": _launcher(directory),
+        "boot_id": main.boot_id,
+        "process": process,
+        "log_bytes": log_bytes,
+    }
+
+
+def _facts(directory: str) -> Dict[str, Any]:
+    try:
+        facts = json.loads(read_file(os.path.join(directory, "launch.json")) or b"{}")
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _launcher(directory: str) -> Optional[str]:
+    return (read_file(os.path.join(directory, "launcher")) or b"").decode("ascii", "replace") or None
+
+
+def _started(directory: str, *, already: bool) -> Dict[str, Any]:
+    main = MainProcess(directory)
+    deadline = time.monotonic() + PID_PATIENCE_S
+    while main.identity is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    pid, start_ticks = main.identity or (None, None)
+    return {
+        "launcher": _launcher(directory) or "setsid",
+        "pid": pid,
+        "start_ticks": start_ticks,
+        "boot_id": main.boot_id or proc.boot_id(),
+        "already_started": already,
+    }
+
+
+def _check_engine(argv: List[str], environment: Dict[str, str]) -> None:
+    """Refuse an order whose program is not there or cannot be executed."""
+    if not argv:
+        raise Refused("order_invalid", "the command is empty")
+    program = argv[0]
+    if "/" not in program:
+        if shutil.which(program, path=environment.get("PATH", os.environ.get("PATH"))) is None:
+            raise Refused("engine_missing", "there is no %s on the path" % program)
+    elif not os.path.exists(program):
+        raise Refused("engine_missing", "there is no %s on this node" % program)
+    elif not os.path.isfile(program) or not os.access(program, os.X_OK):
+        raise Refused("engine_not_executable", "%s cannot be executed" % program)
+
+
+def _stage(directory: str, order: Dict[str, Any]) -> None:
+    """Write every file beside the final place and move the directory there: it is whole or absent."""
+    files = _files(directory, order)
+    make_private_directory(root())
+    make_private_directory(launches_directory())
+    _check_room()
+    staging = "%s.staging-%d" % (directory, os.getpid())
+    try:
+        os.mkdir(staging, 0o700)
+        os.mkdir(os.path.join(staging, "work"), 0o700)
+        for name, data in files.items():
+            write_private_file(os.path.join(staging, name), data)
+        os.rename(staging, directory)
+    except OSError as error:
+        shutil.rmtree(staging, ignore_errors=True)
+        if not os.path.isdir(directory):  # else another call of the same order came first
+            raise Refused("directory_unusable", "%s: %s" % (directory, error.strerror)) from error
+
+
+def _files(directory: str, order: Dict[str, Any]) -> Dict[str, bytes]:
+    for secret in order["secrets"]:
+        if len(secret.encode("utf-8", "surrogatepass")) < SHORTEST_BYTES:
+            raise Refused("order_invalid", "a secret of less than %d bytes cannot be masked" % SHORTEST_BYTES)
+    config_path = os.path.join(directory, "config.yaml")
+    argv = [config_path if word == order["config_token"] else word for word in order["argv"]]
+    facts = {
+        "launch_id": order["launch"],
+        "server": order["server"],
+        "port": order["port"],
+        "created_at": order["created_at"],
+        "machine_id": machine_id(),
+    }
+    files = {
+        "command": b"set -- " + b" ".join(_quoted(_encoded(word)) for word in argv) + b"\n",
+        "environment": _environment(order),
+        "secrets": "".join(json.dumps(secret) + "\n" for secret in order["secrets"]).encode("ascii"),
+        "launch.json": json.dumps(facts).encode("ascii"),
+        "supervisor.sh": order["supervisor"].encode("utf-8"),
+        "exit.room": EXIT_ROOM,
+        "log": b"",
+    }
+    if order["config"] is not None:
+        files["config.yaml"] = _encoded(order["config"])
+    return files
+
+
+def _environment(order: Dict[str, Any]) -> bytes:
+    """Return the whole environment as a shell file: the login's, the order's, then the marks that must not be lost.
+
+    A virtual environment's own programs come first on the path, as its `activate` would have it: engines call ninja
+    and the like by name.
+    """
+    variables: Dict[bytes, bytes] = {}
+    for name, value in os.environb.items():
+        text = name.decode("ascii", "replace")
+        if _NAME.fullmatch(text) and text not in _SHELL_OWN and not text.startswith(_LOGIN_OWN):
+            variables[name] = value
+    if os.path.isabs(order["argv"][0]):
+        own = os.path.dirname(order["argv"][0]).encode("utf-8", "surrogateescape")
+        variables[b"PATH"] = own + b":" + variables.get(b"PATH", os.defpath.encode("ascii"))
+    for name, value in order["environment"].items():
+        if not _NAME.fullmatch(name) or name in _SHELL_OWN:
+            raise Refused("order_invalid", "%r cannot be the name of a variable here" % name)
+        variables[name.encode("ascii")] = _encoded(value)
+    variables[b"VIGIL_LAUNCH_ID"] = order["launch"].encode("ascii")
+    variables[b"SPT_NOENV"] = b"1"  # else setproctitle overwrites the environment, and with it the mark
+    return b"".join(b"export %b=%b\n" % (name, _quoted(value)) for name, value in variables.items())
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise Refused("order_invalid", "a text that is not Unicode") from error
+    if b"\0" in data:
+        raise Refused("order_invalid", "a text with a NUL character")
+    return data
+
+
+def _quoted(data: bytes) -> bytes:
+    return b"'" + data.replace(b"'", b"'\\''") + b"'"
+
+
+def _check_room() -> None:
+    facts = os.statvfs(launches_directory())
+    free_mib = facts.f_bavail * facts.f_frsize // 2**20
+    if free_mib < ROOM_MIB or (facts.f_files and facts.f_favail == 0):
+        raise Refused("no_room", "%s has %d MiB free and %d inodes" % (root(), free_mib, facts.f_favail))

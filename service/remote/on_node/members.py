@@ -1,0 +1,94 @@
+"""Which processes belong to a launch: those that carry its mark, and those of its main process's session or group."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Dict, Iterable, List, Optional, Set, Tuple
+
+from . import proc
+from .places import append_private_file, read_file
+from .proc import Stat
+
+Identity = Tuple[int, int]
+
+
+def find_members(launch_id: str, main: Optional[Identity]) -> List[Stat]:
+    """Return the live processes of a launch, from a look at every process of the node."""
+    own = os.getpid()
+    stats = (proc.read_stat(pid) for pid in proc.pids() if pid != own)
+    return [stat for stat in stats if stat and stat.is_alive and belongs(stat, launch_id, main)]
+
+
+def belongs(stat: Stat, launch_id: str, main: Optional[Identity]) -> bool:
+    """Tell whether a process is the launch's: its mark decides where it has one, else the session or group it is in."""
+    return owner_of(stat, {launch_id: main}) == launch_id
+
+
+def owner_of(stat: Stat, launches: Dict[str, Optional[Identity]]) -> Optional[str]:
+    """Return the launch that a process belongs to, of those given with their main process."""
+    mark, is_telling = proc.mark_of(stat.pid)
+    for launch_id, main in launches.items():
+        if mark == launch_id or (main and (stat.pid, stat.start_ticks) == main):
+            return launch_id
+        if mark is None and main and _is_near(stat, main, is_telling=is_telling):
+            return launch_id
+    return None
+
+
+def _is_near(stat: Stat, main: Identity, *, is_telling: bool) -> bool:
+    """Tell whether an unmarked process (cleared or overwritten environment) is in the main process's session or group.
+
+    While the main process is there, even unreaped, those numbers are its own. Once it is gone they may have come to
+    somebody else: then only a process whose environment tells nothing is taken for ours, and only a later one.
+    """
+    if main[0] not in (stat.session, stat.group) or stat.start_ticks < main[1]:
+        return False
+    holder = proc.read_stat(main[0])
+    return holder.start_ticks == main[1] if holder else not is_telling
+
+
+def record_members(directory: str, members: Iterable[Stat]) -> None:
+    """Note the launch's pids, so that what they leave behind is known to be theirs."""
+    known = set(recorded_members(directory))
+    new = [stat for stat in members if (stat.pid, stat.start_ticks) not in known]
+    if new:
+        lines = "".join("%d %d\n" % (stat.pid, stat.start_ticks) for stat in new)
+        append_private_file(os.path.join(directory, "members"), lines.encode("ascii"))
+
+
+def recorded_members(directory: str) -> List[Identity]:
+    """Return pid and start time of every process that was ever noted as the launch's."""
+    text = read_file(os.path.join(directory, "members")) or b""
+    rows = re.findall(rb"^(\d+) (\d+)$", text, re.MULTILINE)
+    return [(int(pid), int(start_ticks)) for pid, start_ticks in rows]
+
+
+class Census:
+    """Keeps the members of several launches, looking into each process of the node once and not at every turn.
+
+    A process is judged when it is first seen. What was judged too early (between fork and exec) is put right by
+    `forget_strangers`, called now and then.
+    """
+
+    def __init__(self) -> None:
+        self._strangers: Set[int] = set()
+        self._own = os.getpid()
+
+    def forget_strangers(self) -> None:
+        """Judge every process anew at the next look."""
+        self._strangers.clear()
+
+    def newcomers(self, launches: Dict[str, Optional[Identity]], known: Iterable[int]) -> Dict[str, List[Stat]]:
+        """Return the processes that appeared since the last look and belong to one of the launches."""
+        present = set(proc.pids())
+        self._strangers &= present
+        found: Dict[str, List[Stat]] = {}
+        for pid in present.difference(self._strangers, known, (self._own,)):
+            stat = proc.read_stat(pid)
+            owner = owner_of(stat, launches) if stat else None
+            if owner is None or stat is None:
+                self._strangers.add(pid)
+            elif stat.is_alive:
+                found.setdefault(owner, []).append(stat)
+        return found

@@ -1,0 +1,222 @@
+"""What /proc says of processes and sockets; a process is known by its pid and its start time, never by its pid."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import socket
+from contextlib import suppress
+from functools import lru_cache
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Tuple
+
+from .places import read_file
+
+MARK = b"VIGIL_LAUNCH_ID="
+COMMAND_LIMIT = 300
+_LISTEN = b"0A"
+_MAPPED_IPV4 = b"\0" * 10 + b"\xff\xff"
+_STAT_WORDS = 22
+"""How many fields after the name are needed: up to rss, field 24."""
+_SECRET_NAME = re.compile(r"(^|[-_.])(api_?key|key|token|password|passwd|secret)$", re.IGNORECASE)
+
+
+class Stat(NamedTuple):
+    """The fields of /proc/PID/stat that are of use; times in clock ticks."""
+
+    pid: int
+    state: str
+    parent: int
+    group: int
+    session: int
+    cpu_ticks: int
+    threads: int
+    start_ticks: int
+    rss_pages: int
+
+    @property
+    def is_alive(self) -> bool:
+        """Tell a living process from one that nobody has reaped; a dead leader with live threads is alive."""
+        return self.state not in "ZXx" or self.threads > 1
+
+
+def parse_stat(text: bytes) -> Optional[Stat]:
+    """Return the fields of a stat line. The name, second, may hold spaces and brackets: count from its last one."""
+    head, _, tail = text.rpartition(b")")
+    words = tail.split()
+    if not head or len(words) < _STAT_WORDS:
+        return None
+    return Stat(
+        pid=int(head.split(None, 1)[0]),
+        state=words[0].decode("ascii"),
+        parent=int(words[1]),
+        group=int(words[2]),
+        session=int(words[3]),
+        cpu_ticks=int(words[11]) + int(words[12]),
+        threads=int(words[17]),
+        start_ticks=int(words[19]),
+        rss_pages=int(words[21]),
+    )
+
+
+def read_stat(pid: int) -> Optional[Stat]:
+    """Return the process's stat, None when there is no such process."""
+    text = read_file("/proc/%d/stat" % pid)
+    return parse_stat(text) if text else None
+
+
+def is_running(pid: int, start_ticks: int) -> bool:
+    """Tell whether the process that started then is alive: another one with its pid is not it."""
+    stat = read_stat(pid)
+    return stat is not None and stat.start_ticks == start_ticks and stat.is_alive
+
+
+def pids() -> List[int]:
+    """Return every process id that this user may see."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    """Return the id that the kernel made up at this boot."""
+    return (read_file("/proc/sys/kernel/random/boot_id") or b"").decode("ascii").strip()
+
+
+def mark_of(pid: int) -> Tuple[Optional[str], bool]:
+    """Return the launch that the process is marked with, and whether its environment tells anything at all.
+
+    It tells nothing when it belongs to another user, is empty, or was overwritten by a process title.
+    """
+    text = read_file("/proc/%d/environ" % pid) or b""
+    start = 0 if text.startswith(MARK) else text.find(b"\0" + MARK) + 1
+    if not text.startswith(MARK, start):
+        return None, b"PATH=" in text
+    value = text[start + len(MARK) :].split(b"\0", 1)[0]
+    return value.decode("ascii", "replace"), True
+
+
+def command(pid: int) -> Optional[str]:
+    """Return the command line in one line, shortened, without the values of what look like secrets."""
+    text = read_file("/proc/%d/cmdline" % pid)
+    if text is None:
+        return None
+    words = text.rstrip(b"\0").decode("utf-8", "replace").split("\0")
+    joined = " ".join(_without_secrets(words)).strip()
+    if not joined:
+        joined = (read_file("/proc/%d/comm" % pid) or b"").decode("utf-8", "replace").strip()
+    return joined if len(joined) <= COMMAND_LIMIT else joined[:COMMAND_LIMIT] + "..."
+
+
+def user_of(pid: int) -> Optional[str]:
+    """Return the name of the process's owner, its number when it has no name."""
+    try:
+        uid = os.stat("/proc/%d" % pid).st_uid
+    except OSError:
+        return None
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def read_bytes(pid: int) -> Optional[int]:
+    """Return how many bytes the process has fetched from storage, None when that is not ours to know."""
+    text = read_file("/proc/%d/io" % pid) or b""
+    for line in text.splitlines():
+        if line.startswith(b"read_bytes:"):
+            return int(line.split()[1])
+    return None
+
+
+class Listener(NamedTuple):
+    """A listening TCP socket."""
+
+    address: str
+    uid: int
+    inode: int
+
+
+def listeners(port: int) -> List[Listener]:
+    """Return the sockets that listen on a port; one on `::` appears in tcp6 alone and serves IPv4 too."""
+    found: List[Listener] = []
+    for name in ("tcp", "tcp6"):
+        found += parse_listeners(_listening_rows("/proc/net/" + name), port)
+    return found
+
+
+def parse_listeners(rows: Iterable[bytes], port: int) -> List[Listener]:
+    """Return the listeners on a port among rows of /proc/net/tcp or tcp6 (columns 1, 3, 7 and 9)."""
+    wanted = b":%04X" % port
+    found = []
+    for row in rows:
+        if wanted in row:
+            _, local, _, state, _, _, _, uid, _, inode = row.split(None, 10)[:10]
+            if state == _LISTEN and local.endswith(wanted):
+                found.append(Listener(_address(local.split(b":")[0]), int(uid), int(inode)))
+    return found
+
+
+def socket_owner(inode: int, among: Iterable[int]) -> Optional[int]:
+    """Return the first of these processes that has the socket open; those of other users cannot be looked into."""
+    wanted = "socket:[%d]" % inode
+    for pid in among:
+        if any(target == wanted for target in open_files(pid)):
+            return pid
+    return None
+
+
+def open_files(pid: int) -> Iterator[str]:
+    """Yield what each descriptor of the process leads to."""
+    directory = "/proc/%d/fd" % pid
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return
+    for name in names:
+        with suppress(OSError):
+            yield os.readlink(directory + "/" + name)
+
+
+def _listening_rows(path: str) -> Iterator[bytes]:
+    """Yield the rows of listening sockets: the kernel lists them first, so the thousands of others are not read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        rest = b""
+        while True:
+            part = os.read(descriptor, 16384)
+            if not part:
+                return
+            *rows, rest = (rest + part).split(b"\n")
+            for row in rows:
+                if row and b" 0A " not in row and b"local_address" not in row:
+                    return
+                yield row
+    finally:
+        os.close(descriptor)
+
+
+def _address(text: bytes) -> str:
+    """Return an address from the kernel's words in hexadecimal, each in the machine's (little-endian) order."""
+    raw = bytes.fromhex(text.decode("ascii"))
+    data = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
+    data = data[12:] if data.startswith(_MAPPED_IPV4) else data
+    return socket.inet_ntop(socket.AF_INET6 if len(data) == len(_MAPPED_IPV4) + 4 else socket.AF_INET, data)
+
+
+def _without_secrets(words: List[str]) -> List[str]:
+    shown = []
+    hide_next = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        is_secret = bool(_SECRET_NAME.search(name))
+        if hide_next and not word.startswith("--"):
+            shown.append("***")
+        elif is_secret and equals:
+            shown.append(name + "=***")
+        else:
+            shown.append(word)
+        hide_next = is_secret and not equals and word.startswith("-")
+    return shown
