@@ -1,13 +1,15 @@
 """The OpenAPI document: as FastAPI makes it, with problem documents in the place of FastAPI's own errors."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from service.api.problems import MEDIA_TYPE
+from service.api.problems import MEDIA_TYPE, example
 from service.api.schemas.common import Problem
+from service.errors import VigilError
 
 DESCRIPTION = (
     "Vigil launches, stops and restarts SGLang servers on GPU nodes over SSH, watches them, and says what each is "
@@ -37,6 +39,7 @@ def document(app: FastAPI) -> dict[str, Any]:
         schemas.pop("HTTPValidationError", None)
         schemas.pop("ValidationError", None)
         made["components"]["schemas"] = dict(sorted(schemas.items()))
+        made["components"]["examples"] = {error.code: {"value": example(error)} for error in _leaves(VigilError)}
         app.openapi_schema = made
     return app.openapi_schema
 
@@ -44,6 +47,14 @@ def document(app: FastAPI) -> dict[str, Any]:
 def as_text(app: FastAPI) -> str:
     """Return the document as the committed file holds it."""
     return json.dumps(document(app), indent=2, ensure_ascii=False) + "\n"
+
+
+def _leaves(error: type[VigilError]) -> Iterator[type[VigilError]]:
+    """Yield the errors that have a code of their own, in the order of the tree."""
+    if "code" in vars(error):
+        yield error
+    for child in error.__subclasses__():
+        yield from _leaves(child)
 
 
 def _use_problems(operation: dict[str, Any]) -> None:

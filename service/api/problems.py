@@ -40,7 +40,7 @@ def problems(*errors: type[VigilError]) -> dict[int | str, dict[str, Any]]:
             error.status, {"description": "", "content": {MEDIA_TYPE: {"schema": _reference(), "examples": {}}}}
         )
         entry["description"] = "; ".join(filter(None, [entry["description"], f"`{error.code}`: {error.title}"]))
-        entry["content"][MEDIA_TYPE]["examples"][error.code] = {"value": _example(error)}
+        entry["content"][MEDIA_TYPE]["examples"][error.code] = {"$ref": f"#/components/examples/{error.code}"}
     return by_status
 
 
@@ -98,7 +98,8 @@ def _reference() -> dict[str, str]:
     return {"$ref": "#/components/schemas/Problem"}
 
 
-def _example(error: type[VigilError]) -> dict[str, object]:
+def example(error: type[VigilError]) -> dict[str, object]:
+    """Return the problem document of an error as the OpenAPI document shows it."""
     return {
         "type": f"urn:vigil:problem:{error.code}",
         "title": error.title,

@@ -167,6 +167,8 @@ class Launch(Table, table=True):
     phase: str | None = None
     progress: dict[str, Any] | None = _json(nullable=True)
     timeline: list[dict[str, Any]] = _json()
+    log_offset: int = 0
+    """How many bytes of the log are folded into this row: after a restart a ready server is read from here on."""
     leftovers: dict[str, Any] | None = _json(nullable=True)
     """What was still there at the last proof; None before one was made."""
 

@@ -50,17 +50,18 @@ async def record_move(
     return begun
 
 
-async def record_progress(control: Control, launch_id: str, log: LogReading) -> None:
-    """Keep how far the log of a launch has come."""
+async def record_progress(control: Control, launch_id: str, log: LogReading, *, log_offset: int) -> None:
+    """Keep how far the log of a launch has come, and how much of it was read."""
     async with control.database.write() as session:
         launch = await session.get(Launch, launch_id)
         if launch is not None:
             fold_log(launch, log)
+            launch.log_offset = log_offset
 
 
 def fold_log(launch: Launch, log: LogReading) -> None:
-    """Put what the log says into the launch's row; a log that says less than before changes nothing."""
-    if log.phase is None:
+    """Put the phases that the log tells into the launch's row; once it was ready its start is history."""
+    if log.phase is None or launch.ready_at is not None:
         return
     launch.phase = log.phase
     launch.progress = progress_json(log.progress)

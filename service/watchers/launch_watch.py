@@ -22,6 +22,8 @@ from service.watchers.health_probe import HealthProbe
 
 PROGRESS_EVERY_S = 1.0
 """Progress within a phase is kept at most this often; a new phase at once."""
+OFFSET_EVERY_S = 60.0
+"""How often it is kept how much of a serving server's log was read."""
 _events = EventLog("watchers")
 
 
@@ -35,9 +37,12 @@ class LaunchWatch:
         self._profile = Profile.model_validate(launch.recipe)
         self._kept_at: datetime | None = None
         self._kept_phase: str | None = None
+        self._kept_bytes = -1
         self.server = server
         self.launch = launch
         self.live = control.live.launches.setdefault(launch.id, LiveLaunch(log=StartupLog(utc_offset_s=utc_offset_s)))
+        if launch.ready_at is not None and not self.live.has_reported:
+            self.live.recent_log.end_offset = launch.log_offset
         self._probe = HealthProbe(control, connection, host=probe_host(self._profile), port=launch.port, live=self.live)
         self._probing: asyncio.Task[None] | None = None
 
@@ -124,14 +129,14 @@ class LaunchWatch:
         )
 
     async def _keep_progress(self, now: datetime) -> None:
-        """Keep the phases while starting; the log of a ready server says nothing new about its start."""
-        if self.server.state is not State.STARTING:
+        """Keep how far the log has come: each phase and its progress while starting, later how much was read."""
+        reading, read_bytes = self.live.log.reading, self.live.recent_log.end_offset
+        is_starting = self.server.state is State.STARTING
+        is_new_phase = is_starting and reading.phase != self._kept_phase
+        every_s = PROGRESS_EVERY_S if is_starting else OFFSET_EVERY_S
+        is_due = self._kept_at is None or (now - self._kept_at).total_seconds() >= every_s
+        if read_bytes == self._kept_bytes or not (is_new_phase or is_due):
             return
-        reading = self.live.log.reading
-        is_new_phase = reading.phase != self._kept_phase
-        is_due = self._kept_at is None or (now - self._kept_at).total_seconds() >= PROGRESS_EVERY_S
-        if reading.phase is None or not (is_new_phase or is_due):
-            return
-        self._kept_at, self._kept_phase = now, reading.phase
-        await recording.record_progress(self._control, self.launch.id, reading)
+        self._kept_at, self._kept_phase, self._kept_bytes = now, reading.phase, read_bytes
+        await recording.record_progress(self._control, self.launch.id, reading, log_offset=read_bytes)
         self._control.changes.publish(self.server.id)

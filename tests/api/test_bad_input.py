@@ -1,0 +1,230 @@
+"""Bad input: a clear problem with a stable code, nothing half-done, nothing lost."""
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import RECIPE, Api
+
+HOSTILE = [
+    "a; rm -rf /",
+    "$(reboot)",
+    "`id`",
+    "a|b",
+    "a&b",
+    "../etc",
+    "a b",
+    "a\nb",
+    "a'b",
+    'a"b',
+    "",
+    "x" * 300,
+    "Ä",
+    "-x",
+]
+
+
+def node(**fields: Any) -> dict[str, Any]:
+    return {"name": "atlas", "address": "127.0.0.1", "user": "ops", "credential": {"kind": "agent"}, **fields}
+
+
+async def assert_problem(api: Api, method: str, path: str, body: object, status: int, code: str) -> Any:
+    answer = await api.http.request(method, f"/api/v1{path}", json=body)
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (status, code), problem
+    assert problem["remedy"]
+    return problem
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("field", ["name", "address", "user"])
+async def test_a_shell_metacharacter_in_a_field_of_a_node(api: Api, field: str, text: str) -> None:
+    problem = await assert_problem(api, "POST", "/nodes", node(**{field: text}), 422, "invalid_input")
+    assert [error["place"] for error in problem["errors"]] == [f"body.{field}"]
+    assert (await api.call("GET", "/nodes"))[1]["items"] == []
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("field", ["name", "profile", "node"])
+async def test_a_shell_metacharacter_in_a_field_of_a_server(api: Api, field: str, text: str) -> None:
+    body = {"name": "one", "profile": "p", "node": "atlas", field: text}
+    await assert_problem(api, "POST", "/servers", body, 422, "invalid_input")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        [],
+        "text",
+        12,
+        node(port=0),
+        node(port=65536),
+        node(port="ssh"),
+        node(nonsense=1),
+        node(credential={"kind": "password", "password": "x"}),
+        node(credential={"kind": "key_file"}),
+        node(first_port=31000, last_port=30000),
+        node(engines=["python"]),
+        node(jump={"address": "x"}),
+    ],
+)
+async def test_a_malformed_node(api: Api, body: object) -> None:
+    await assert_problem(api, "POST", "/nodes", body, 422, "invalid_input")
+
+
+async def test_a_body_that_is_not_json(api: Api) -> None:
+    answer = await api.http.post("/api/v1/nodes", content=b"{nope", headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+
+
+async def test_a_key_file_that_is_not_there(api: Api, tmp_path: Path) -> None:
+    credential = {"kind": "key_file", "path": str(tmp_path / "absent")}
+    await assert_problem(api, "POST", "/nodes", node(credential=credential), 422, "credential_unusable")
+
+
+async def test_a_key_file_that_others_may_read(api: Api, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("x")
+    key.chmod(0o644)
+    problem = await assert_problem(
+        api, "POST", "/nodes", node(credential={"kind": "key_file", "path": str(key)}), 422, "credential_unusable"
+    )
+    assert "mode 644" in problem["detail"]
+
+
+async def test_a_closed_port(api: Api) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    await assert_problem(api, "POST", "/nodes", node(port=port), 502, "node_unreachable")
+    assert (await api.call("GET", "/nodes"))[1]["items"] == []
+
+
+async def test_a_node_that_accepts_and_is_silent_answers_within_the_deadline(api: Api) -> None:
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        async with asyncio.timeout(6):
+            await assert_problem(api, "POST", "/nodes", node(port=mute.getsockname()[1]), 504, "remote_timeout")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/nodes/none"),
+        ("DELETE", "/nodes/none"),
+        ("PATCH", "/nodes/none"),
+        ("POST", "/nodes/none/refresh"),
+        ("POST", "/nodes/none/drain"),
+        ("GET", "/profiles/none"),
+        ("DELETE", "/profiles/none"),
+        ("GET", "/profiles/none/versions/1"),
+        ("GET", "/servers/none"),
+        ("DELETE", "/servers/none"),
+        ("POST", "/servers/none/launch"),
+        ("POST", "/servers/none/stop"),
+        ("POST", "/servers/none/restart"),
+        ("GET", "/servers/none/wait"),
+        ("GET", "/servers/none/launches"),
+        ("GET", "/servers?node=none"),
+        ("GET", "/servers?profile=none"),
+        ("GET", "/launches/ln_none"),
+        ("GET", "/launches/ln_none/log"),
+        ("GET", "/operations/op_none"),
+        ("POST", "/operations/op_none/cancel"),
+        ("GET", "/transitions?server=none"),
+    ],
+)
+async def test_what_does_not_exist(api: Api, method: str, path: str) -> None:
+    await assert_problem(api, method, path, {} if method == "PATCH" else None, 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/servers?limit=0", "/servers?limit=201", "/servers?cursor=%00", "/servers?state=sleepy", "/transitions?since=x",
+     "/servers/one/wait?timeout_s=-1", "/servers/one/wait?until=happy", "/nodes/a%20b", "/launches/..%2f..%2fetc"],
+)  # fmt: skip
+async def test_queries_that_break_a_rule(api: Api, path: str) -> None:
+    answer = await api.http.get(f"/api/v1{path}")
+    assert answer.json()["code"] in {"invalid_input", "no_such_route"}
+    assert answer.status_code in {404, 422}
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"gpus": [0, 0]}, "twice"),
+        ({"gpus": [9]}, "no GPU 9"),
+        ({"gpus": ["GPU-x"]}, "no GPU 'GPU-x'"),
+        ({"gpus": [0], "gpu_count": 2}, "gpu_count is 2"),
+        ({"gpu_count": 3}, "has 2"),
+        ({"gpus": []}, "at least 1"),
+        ({"port": 0}, "greater than or equal to 1"),
+        ({"port": 70000}, "less than or equal to 65535"),
+        ({"version": 0}, "greater than or equal to 1"),
+    ],
+)
+async def test_a_wish_that_cannot_be_met(api: Api, wish: dict[str, Any], said: str) -> None:
+    await api.add_node(gpus=2)
+    await api.call("POST", "/profiles", {"name": "p", "recipe": RECIPE})
+    body = {"name": "one", "profile": "p", "node": "atlas", **wish}
+    problem = await assert_problem(api, "POST", "/servers", body, 422, "invalid_input")
+    assert said in problem["detail"]
+    assert (await api.call("GET", "/servers"))[1]["items"] == []
+
+
+async def test_what_is_in_use_is_not_deleted(api: Api) -> None:
+    await api.add_node()
+    await api.add_server()
+    await assert_problem(api, "DELETE", "/profiles/p", None, 409, "in_use")
+    await assert_problem(api, "DELETE", "/nodes/atlas", None, 409, "in_use")
+    assert (await api.call("DELETE", "/servers/one"))[0] == 204
+    assert (await api.call("DELETE", "/profiles/p"))[0] == 204
+    assert (await api.call("DELETE", "/nodes/atlas"))[0] == 204
+
+
+async def test_a_name_that_is_taken_and_then_free_again(api: Api) -> None:
+    await api.add_node()
+    await api.add_server()
+    body = {"name": "one", "profile": "p", "node": "atlas"}
+    await assert_problem(api, "POST", "/servers", body, 409, "name_taken")
+    await assert_problem(api, "POST", "/profiles", {"name": "p", "recipe": RECIPE}, 409, "name_taken")
+    await api.call("DELETE", "/servers/one")
+    assert (await api.call("POST", "/servers", body))[0] == 201
+
+
+async def test_a_node_out_of_contact_takes_no_launch_and_says_why_at_once(api: Api) -> None:
+    await api.add_node()
+    await api.add_server()
+    async with asyncio.timeout(3):
+        problem = await assert_problem(api, "POST", "/servers/one/launch", None, 502, "node_unreachable")
+    assert "out of contact" in problem["detail"]
+    assert (await api.call("GET", "/servers/one"))[1]["state"] == "stopped"
+    assert (await api.call("GET", "/operations"))[1]["items"] == []
+
+
+async def test_the_node_has_no_port_left(api: Api) -> None:
+    await api.add_node()
+    await api.add_server("one")
+    await api.add_server("two")
+    body = {"name": "three", "profile": "p", "node": "atlas"}
+    await assert_problem(api, "POST", "/servers", body, 409, "port_taken")
+
+
+async def test_illegal_moves(api: Api) -> None:
+    await api.add_node()
+    await api.add_server()
+    await assert_problem(api, "POST", "/servers/one/stop", None, 409, "illegal_move")
+    await assert_problem(api, "GET", "/servers/one/wait", None, 409, "wait_pointless")
+
+
+async def test_what_was_sent_is_not_repeated(api: Api) -> None:
+    recipe = {**RECIPE, "server_args": {"api-key": "sk-secret-value"}, "env": {"HF_TOKEN": "hf-secret-value"}}
+    answer = await api.http.post("/api/v1/profiles", json={"name": "p", "recipe": recipe})
+    assert answer.status_code == 422
+    assert "secret-value" not in answer.text
