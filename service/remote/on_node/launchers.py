@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from typing import List
 
+LAUNCHERS = ("systemd_system", "systemd_user", "setsid")
 SYSTEMD_RUNS = "/run/systemd/system"
 LINGER = "/var/lib/systemd/linger"
 SYSTEMD_PATIENCE_S = 10

@@ -13,10 +13,10 @@ from typing import Any, Dict, List, Optional
 
 from . import proc
 from .answering import Refused
-from .launchers import best_launcher, start_supervisor
+from .launchers import LAUNCHERS, best_launcher, start_supervisor
 from .main_process import MainProcess
 from .masking import SHORTEST_BYTES
-from .members import find_members
+from .members import find_all_members
 from .places import (
     launch_directory,
     launch_ids,
@@ -77,8 +77,15 @@ def stage_and_start(order: Dict[str, Any]) -> Dict[str, Any]:
 
 def list_launches(_: Dict[str, Any]) -> Dict[str, Any]:
     """Say how every launch of this machine stands. A home shared by machines holds other machines' launches too."""
-    rows = [_found(launch_id) for launch_id in launch_ids()]
-    return {"launches": [row for row in rows if row]}
+    here = machine_id()
+    mains = {}
+    for launch_id in launch_ids():
+        directory = launch_directory(launch_id)
+        if _facts(directory).get("machine_id", here) == here:
+            mains[launch_id] = MainProcess(directory)
+    this_boot = {name: main.identity for name, main in mains.items() if main.boot_id == proc.boot_id()}
+    members = find_all_members(this_boot) if this_boot else {}
+    return {"launches": [_found(name, main, len(members.get(name, ()))) for name, main in mains.items()]}
 
 
 def machine_id() -> str:
@@ -86,16 +93,10 @@ def machine_id() -> str:
     return (read_file("/etc/machine-id") or b"").decode("ascii", "replace").strip() or socket.gethostname()
 
 
-def _found(launch_id: str) -> Optional[Dict[str, Any]]:
-    directory = launch_directory(launch_id)
-    facts = _facts(directory)
-    if facts.get("machine_id", machine_id()) != machine_id():
-        return None
-    main = MainProcess(directory)
-    process = main.settled()
-    process["members"] = len(find_members(launch_id, main.identity)) if main.boot_id == proc.boot_id() else 0
+def _found(launch_id: str, main: MainProcess, member_count: int) -> Dict[str, Any]:
+    facts = _facts(main.directory)
     try:
-        log_bytes = os.stat(os.path.join(directory, "log")).st_size
+        log_bytes = os.stat(os.path.join(main.directory, "log")).st_size
     except OSError:
         log_bytes = 0
     return {
@@ -103,9 +104,9 @@ def _found(launch_id: str) -> Optional[Dict[str, Any]]:
         "server": facts.get("server"),
         "port": facts.get("port"),
         "created_at": facts.get("created_at"),
-        "launcher": _launcher(directory),
+        "launcher": _launcher(main.directory),
         "boot_id": main.boot_id,
-        "process": process,
+        "process": dict(main.settled(), members=member_count),
         "log_bytes": log_bytes,
     }
 
@@ -119,7 +120,8 @@ def _facts(directory: str) -> Dict[str, Any]:
 
 
 def _launcher(directory: str) -> Optional[str]:
-    return (read_file(os.path.join(directory, "launcher")) or b"").decode("ascii", "replace") or None
+    name = (read_file(os.path.join(directory, "launcher")) or b"").decode("ascii", "replace")
+    return name if name in LAUNCHERS else None
 
 
 def _started(directory: str, *, already: bool) -> Dict[str, Any]:

@@ -15,23 +15,28 @@ Identity = Tuple[int, int]
 
 def find_members(launch_id: str, main: Optional[Identity]) -> List[Stat]:
     """Return the live processes of a launch, from a look at every process of the node."""
+    return find_all_members({launch_id: main})[launch_id]
+
+
+def find_all_members(launches: Dict[str, Optional[Identity]]) -> Dict[str, List[Stat]]:
+    """Return the live processes of several launches, given with their main processes, from one look."""
+    found: Dict[str, List[Stat]] = {launch_id: [] for launch_id in launches}
     own = os.getpid()
-    stats = (proc.read_stat(pid) for pid in proc.pids() if pid != own)
-    return [stat for stat in stats if stat and stat.is_alive and belongs(stat, launch_id, main)]
-
-
-def belongs(stat: Stat, launch_id: str, main: Optional[Identity]) -> bool:
-    """Tell whether a process is the launch's: its mark decides where it has one, else the session or group it is in."""
-    return owner_of(stat, {launch_id: main}) == launch_id
+    for pid in proc.pids():
+        stat = proc.read_stat(pid) if pid != own else None
+        owner = owner_of(stat, launches) if stat and stat.is_alive else None
+        if stat and owner:
+            found[owner].append(stat)
+    return found
 
 
 def owner_of(stat: Stat, launches: Dict[str, Optional[Identity]]) -> Optional[str]:
-    """Return the launch that a process belongs to, of those given with their main process."""
+    """Return the launch that a process belongs to: its mark decides where it has one, else the session or group."""
     mark, is_telling = proc.mark_of(stat.pid)
+    if mark is not None:
+        return mark if mark in launches else None
     for launch_id, main in launches.items():
-        if mark == launch_id or (main and (stat.pid, stat.start_ticks) == main):
-            return launch_id
-        if mark is None and main and _is_near(stat, main, is_telling=is_telling):
+        if main and _is_near(stat, main, is_telling=is_telling):
             return launch_id
     return None
 
@@ -42,6 +47,8 @@ def _is_near(stat: Stat, main: Identity, *, is_telling: bool) -> bool:
     While the main process is there, even unreaped, those numbers are its own. Once it is gone they may have come to
     somebody else: then only a process whose environment tells nothing is taken for ours, and only a later one.
     """
+    if (stat.pid, stat.start_ticks) == main:
+        return True
     if main[0] not in (stat.session, stat.group) or stat.start_ticks < main[1]:
         return False
     holder = proc.read_stat(main[0])

@@ -28,7 +28,7 @@ SHARED_MEMORY_S = 60.0
 SPACE_S = 10.0
 GPU_S = 15.0
 GPU_PATIENCE_S = 60.0
-BEHIND_S = 0.01
+HURRIED_S = 0.01
 PROTOCOL = 1
 
 
@@ -70,10 +70,10 @@ class Observer:
         """Look once, say what changed, wait for the next tick or a command; False when the input has ended."""
         began_s = time.monotonic()
         _say(self._look(began_s))
-        is_behind = any(watched.is_behind for watched in self._watched.values())
-        pause_s = BEHIND_S if is_behind else (self._tick_s if self._watched else SECOND_S)
+        is_hurried = any(watched.is_hurried for watched in self._watched.values())
+        pause_s = HURRIED_S if is_hurried else (self._tick_s if self._watched else SECOND_S)
         try:
-            command = commands.get(timeout=max(began_s + pause_s - time.monotonic(), BEHIND_S))
+            command = commands.get(timeout=max(began_s + pause_s - time.monotonic(), HURRIED_S))
         except queue.Empty:
             return True
         if command is None:

@@ -39,6 +39,11 @@ class Watched:
         self._is_running = False
 
     @property
+    def is_hurried(self) -> bool:
+        """Tell whether the next look should come at once: more of the log is there, or the end is about to be known."""
+        return self.is_behind or self.main.is_settling
+
+    @property
     def identity(self) -> Optional[Identity]:
         """Return the main process, as long as it is of this boot."""
         return self.main.identity if self.main.boot_id == proc.boot_id() else None
@@ -79,7 +84,7 @@ class Watched:
         self._take_main()
         said = self._log_lines()
         facts: Dict[str, Any] = {"listener": self._listener()}
-        if self._is_running or not self.is_behind:
+        if not (self.main.is_settling or (self.is_behind and not self._is_running)):
             facts["process"] = dict(process, members=len(self.members))
         if is_second:
             facts["effort"] = self._effort.look(self.members.values(), self._log.size(), self.gpu_memory_mib)
