@@ -26,12 +26,12 @@ check:
 # The real SGLang, CPU only: about 3.4 GB and two minutes for a first set-up.
 test-engine:
 	@tools/setup.sh sshd
-	@$(PYTHON) tests/engine/install/install.py 0.5.23
+	@$(PYTHON) -m tests.engine.install.install 0.5.23
 	@VIGIL_TEST_ENGINES=0.5.23 $(PYTHON) -m pytest tests/engine -m engine
 
 test-engines:
 	@tools/setup.sh sshd
-	@for version in $(ENGINES); do $(PYTHON) tests/engine/install/install.py $$version || exit 1; done
+	@$(PYTHON) -m tests.engine.install.install $(ENGINES)
 	@VIGIL_TEST_ENGINES="$(ENGINES)" $(PYTHON) -m pytest tests/engine -m engine
 
 openapi: setup

@@ -19,6 +19,7 @@ class Vigil:
     """`vigil serve` on a free port of loopback, with its state in one directory."""
 
     def __init__(self, directory: Path, *, environment: Mapping[str, str] | None = None) -> None:
+        directory.mkdir(mode=0o700, exist_ok=True)
         self.directory = directory
         self.port = free_port()
         self.log = directory / "service.log"
