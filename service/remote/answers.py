@@ -94,7 +94,7 @@ def found_launches(answer: Plain) -> tuple[FoundLaunch, ...]:
             launch_id=str(row["launch"]),
             server=_text(row["server"]),
             port=_whole(row["port"]),
-            created_at=None if row["created_at"] is None else datetime.fromisoformat(row["created_at"]),
+            created_at=_written_instant(row["created_at"]),
             launcher=None if row["launcher"] is None else Launcher(row["launcher"]),
             boot_id=_text(row["boot_id"]),
             start_ticks=_whole(row["process"]["start_ticks"]),
@@ -191,6 +191,14 @@ _FACTS: Mapping[str, Callable[[Plain], NodeFact]] = {
     "gpus": _gpu_holders,
     "beat": _beat,
 }
+
+
+def _written_instant(text: Any) -> datetime | None:
+    """Return an instant from a file on the node, None when somebody has garbled it."""
+    try:
+        return datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
 
 
 def _whole(value: Any) -> int | None:

@@ -321,9 +321,13 @@ async def test_a_garbled_launch_directory_does_not_hide_the_others(node: NodeSes
     directory = launches.directory(bad)
     for name in ("launch.json", "pid", "exit", "boot_id", "launcher"):
         (directory / name).write_bytes(b"\xff\0{garbage")
+    odd = launches.shell("exit 0")
+    await node.stage_and_start(odd)
+    (launches.directory(odd) / "launch.json").write_text('{"created_at": "yesterday", "port": null}')
     (launches.home / ".vigil" / "launches" / "Not A Launch").mkdir(exist_ok=True)
     assert (await found(node, good.launch_id)).process.state is ProcessState.EXITED
     assert (await found(node, bad.launch_id)).server is None
+    assert (await found(node, odd.launch_id)).created_at is None
 
 
 def can_mount(path: Path) -> bool:

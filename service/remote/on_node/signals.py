@@ -22,14 +22,14 @@ KILL_PATIENCE_S = 2.0
 def signal(request: Dict[str, Any]) -> Dict[str, Any]:
     """Send SIGTERM to the main process, or SIGKILL to everything of the launch, and say who got it.
 
-    With the main process gone, SIGTERM goes to what it left. What the launch has in shared memory is noted first: once
-    its processes are dead, nothing tells whose it was.
+    With the main process gone, SIGTERM goes to what it left; after a reboot there is nothing to signal. What the launch
+    has in shared memory is noted first: once its processes are dead, nothing tells whose it was.
     """
     directory = existing_launch(request["launch"])
     main = MainProcess(directory)
-    main.look(time.monotonic())
-    is_this_boot = main.boot_id == proc.boot_id()
-    members = find_members(request["launch"], main.identity) if is_this_boot else []
+    if main.boot_id != proc.boot_id():
+        return {"pids": [], "process": dict(main.settled(), members=0)}
+    members = find_members(request["launch"], main.identity)
     with contextlib.suppress(OSError):  # a full disk must not keep anything from being stopped
         record_members(directory, members)
         record_shared_memory(directory, [stat.pid for stat in members])
@@ -39,7 +39,7 @@ def signal(request: Dict[str, Any]) -> Dict[str, Any]:
         first = [stat for stat in members if (stat.pid, stat.start_ticks) == main.identity]
         reached = [stat.pid for stat in first or members if send(stat, signals.SIGTERM)]
     process = main.settled()
-    process["members"] = len(find_members(request["launch"], main.identity)) if is_this_boot else 0
+    process["members"] = len(find_members(request["launch"], main.identity))
     return {"pids": sorted(set(reached)), "process": process}
 
 

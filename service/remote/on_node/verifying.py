@@ -14,7 +14,7 @@ from .masking import Masker, find_masker
 from .members import find_members, record_members, recorded_members
 from .places import existing_launch
 from .proc import Stat
-from .shared_memory import Verdict, clear_shared_memory
+from .shared_memory import Verdict, clear_shared_memory, record_shared_memory
 
 GPU_PATIENCE_S = 25.0
 BASELINE_USED_MIB = 600
@@ -30,6 +30,7 @@ def verify(request: Dict[str, Any]) -> Dict[str, Any]:
     members = find_members(request["launch"], main.identity) if is_this_boot else []
     with suppress(OSError):
         record_members(directory, members)
+        record_shared_memory(directory, [stat.pid for stat in members])
     listener = PortWatch(request["port"], request["host"]).look([stat.pid for stat in members])
     if listener["command"]:
         listener = dict(listener, command=masker.mask_text(listener["command"]))

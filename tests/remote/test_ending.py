@@ -1,0 +1,409 @@
+"""How a launch is ended, and how it is proven that nothing of it is left."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from service.errors import RemoteCommandFailed
+from service.remote.messages import LeftoverGpu, LogSlice, Refusal, SignalStep
+from service.remote.node import NodeSession
+from service.remote.on_node import proc, signals
+from service.remote.ssh import open_connection
+from service.servers.observation import ListenerOwner, ProcessState
+from tests.remote.conftest import Launches, eventually
+from tests.sshd import Sshd, free_port
+
+PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+
+
+async def started(
+    node: NodeSession, launches: Launches, script: str, *, count: int = 1, port: int = 1
+) -> tuple[str, int]:
+    """Start a shell script as a launch; return its id and main pid once so many of its processes are there."""
+    order = launches.shell(script, port=port)
+    answer = await node.stage_and_start(order)
+    assert answer.pid
+    await eventually(lambda: len(launches.pids(order)) >= count)
+    return order.launch_id, answer.pid
+
+
+async def test_term_goes_to_the_main_process_and_its_end_is_known(node: NodeSession, launches: Launches) -> None:
+    launch_id, pid = await started(node, launches, "exec sleep 60")
+    answer = await node.signal(launch_id, SignalStep.TERM)
+    assert answer.pids == (pid,)
+    await eventually((launches.home / ".vigil" / "launches" / launch_id / "exit").exists)
+    process = (await node.signal(launch_id, SignalStep.TERM)).process
+    assert (process.state, process.exit_code) == (ProcessState.EXITED, 143)
+
+
+async def test_term_leaves_the_children_to_the_main_process(node: NodeSession, launches: Launches) -> None:
+    script = "sleep 61 & trap 'wait; exit 5' TERM; while :; do sleep 0.05; done"
+    launch_id, pid = await started(node, launches, script, count=2)
+    answer = await node.signal(launch_id, SignalStep.TERM)
+    assert (answer.pids, answer.process.state) == ((pid,), ProcessState.RUNNING)
+    await node.signal(launch_id, SignalStep.KILL)
+
+
+async def test_kill_ends_group_session_leavers_and_those_without_a_mark(node: NodeSession, launches: Launches) -> None:
+    script = (
+        "trap '' TERM; sleep 61 & setsid sleep 62 & env -i /bin/sleep 63 & setsid sh -c 'sleep 64 & sleep 65' & "
+        "while :; do sleep 0.05; done"
+    )
+    launch_id, pid = await started(node, launches, script, count=5)
+    unmarked = await eventually(lambda: [p for p in proc.pids() if (proc.command(p) or "") == "/bin/sleep 63"])
+    answer = await node.signal(launch_id, SignalStep.TERM)
+    assert answer.process.state is ProcessState.RUNNING
+    answer = await node.signal(launch_id, SignalStep.KILL)
+    assert (answer.process.state, answer.process.exit_code, answer.process.member_count) == (
+        ProcessState.EXITED,
+        137,
+        0,
+    )
+    assert {pid, *unmarked} <= set(answer.pids)
+    assert launches.pids(launches.shell("", launch_id=launch_id)) == []
+    assert not any(proc.read_stat(p) and proc.command(p) == "/bin/sleep 63" for p in unmarked)
+    assert (await node.verify(launch_id, port=1)).is_clear
+
+
+async def test_what_a_dead_main_process_left_is_found_and_ended(node: NodeSession, launches: Launches) -> None:
+    launch_id, _ = await started(node, launches, "sleep 61 & setsid sleep 62 & exec sleep 0.1", count=2)
+    directory = launches.home / ".vigil" / "launches" / launch_id
+    await eventually((directory / "exit").exists)
+    left = await node.verify(launch_id, port=1)
+    assert sorted(process.command for process in left.processes) == ["sleep 61", "sleep 62"]
+    assert not left.is_clear
+    answer = await node.signal(launch_id, SignalStep.TERM)
+    assert set(answer.pids) == {process.pid for process in left.processes}
+    await eventually(lambda: not launches.pids(launches.shell("", launch_id=launch_id)))
+    assert (await node.verify(launch_id, port=1)).is_clear
+
+
+async def test_a_stopped_process_can_be_killed(node: NodeSession, launches: Launches) -> None:
+    launch_id, pid = await started(node, launches, "exec sleep 60")
+    os.kill(pid, signal.SIGSTOP)
+    assert (await node.signal(launch_id, SignalStep.TERM)).process.state is ProcessState.RUNNING
+    assert (await node.signal(launch_id, SignalStep.KILL)).process.exit_code == 137
+
+
+async def test_another_launch_is_never_touched(node: NodeSession, launches: Launches) -> None:
+    one, _ = await started(node, launches, "setsid sleep 61 & sleep 62", count=3)
+    other, other_pid = await started(node, launches, "setsid sleep 63 & exec sleep 64", count=2)
+    before = launches.pids(launches.shell("", launch_id=other))
+    await node.signal(one, SignalStep.KILL)
+    assert launches.pids(launches.shell("", launch_id=other)) == before
+    assert other_pid in before
+
+
+async def test_a_signal_to_an_ended_launch_reaches_nobody(node: NodeSession, launches: Launches) -> None:
+    order = launches.shell("exit 0")
+    await node.stage_and_start(order)
+    await eventually((launches.directory(order) / "exit").exists)
+    for step in SignalStep:
+        answer = await node.signal(order.launch_id, step)
+        assert (answer.pids, answer.process.state) == ((), ProcessState.EXITED)
+
+
+@pytest.fixture
+def bystander() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+async def test_a_reused_pid_is_not_the_launch(
+    node: NodeSession, launches: Launches, bystander: subprocess.Popen[bytes]
+) -> None:
+    order = launches.shell("exit 0")
+    await node.stage_and_start(order)
+    directory = launches.directory(order)
+    await eventually((directory / "exit").exists)
+    stat = proc.read_stat(bystander.pid)
+    assert stat
+    (directory / "exit").unlink()
+    (directory / "pid").write_text(f"{bystander.pid} {stat.start_ticks - 1}\n")
+    for step in SignalStep:
+        answer = await node.signal(order.launch_id, step)
+        assert (answer.pids, answer.process.state) == ((), ProcessState.LOST)
+    assert (await node.verify(order.launch_id, port=1)).is_clear
+    assert bystander.poll() is None
+
+
+async def test_nothing_is_signalled_after_a_reboot(node: NodeSession, launches: Launches) -> None:
+    launch_id, pid = await started(node, launches, "exec sleep 60")
+    (launches.home / ".vigil" / "launches" / launch_id / "boot_id").write_text("another-boot\n")
+    for step in SignalStep:
+        answer = await node.signal(launch_id, step)
+        assert (answer.pids, answer.process.state) == ((), ProcessState.REBOOTED)
+    assert proc.read_stat(pid)
+
+
+def test_a_signal_is_sent_only_to_the_process_that_was_seen(bystander: subprocess.Popen[bytes]) -> None:
+    stat = proc.read_stat(bystander.pid)
+    assert stat
+    assert not signals.send(stat._replace(start_ticks=stat.start_ticks + 1), signal.SIGKILL)
+    assert bystander.poll() is None
+    assert signals.send(stat, signal.SIGKILL)
+    assert bystander.wait(5) == -signal.SIGKILL
+    assert not signals.send(stat, signal.SIGKILL)
+
+
+def test_without_pidfd_the_check_comes_right_before(
+    bystander: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    stat = proc.read_stat(bystander.pid)
+    assert stat
+    assert not signals.send(stat._replace(start_ticks=stat.start_ticks + 1), signal.SIGKILL)
+    assert signals.send(stat, signal.SIGKILL)
+    assert bystander.wait(5) == -signal.SIGKILL
+
+
+async def test_an_unknown_launch_is_refused(node: NodeSession) -> None:
+    verbs = [
+        node.signal("ln_none", SignalStep.TERM),
+        node.verify("ln_none", port=1),
+        node.read_log("ln_none"),
+        node.read_log("../../../etc"),
+    ]
+    refusals = []
+    for verb in verbs:
+        with pytest.raises(RemoteCommandFailed) as caught:
+            await verb
+        refusals.append(caught.value.context["refusal"])
+    assert refusals == [Refusal.LAUNCH_ABSENT] * 3 + [Refusal.ORDER_INVALID]
+
+
+LISTEN = "import socket, sys, time; s = socket.create_server((sys.argv[1], int(sys.argv[2]))); time.sleep(60)"
+
+
+async def test_the_port_is_ours_only_while_a_process_of_ours_holds_it(node: NodeSession, launches: Launches) -> None:
+    port = free_port()
+    order = launches.order(
+        PYTHON, "-c", LISTEN, "127.0.0.1", str(port), "--api-key", "sk-secret-1", secrets=("sk-secret-1",)
+    )
+    answer = await node.stage_and_start(order)
+    await eventually(lambda: proc.listeners(port))
+    left = await node.verify(order.launch_id, port=port)
+    assert (left.listener.owner, left.listener.pid) == (ListenerOwner.OURS, answer.pid)
+    assert left.listener.command
+    assert left.listener.command.startswith(PYTHON)
+    assert "sk-secret-1" not in repr(left)
+    assert not left.is_clear
+    await node.signal(order.launch_id, SignalStep.KILL)
+    assert (await node.verify(order.launch_id, port=port)).listener.owner is ListenerOwner.NONE
+
+
+async def test_a_strangers_listener_is_named_and_does_not_count_as_left(node: NodeSession, launches: Launches) -> None:
+    port = free_port()
+    order = launches.shell("exit 0")
+    await node.stage_and_start(order)
+    with subprocess.Popen([PYTHON, "-c", LISTEN, "0.0.0.0", str(port), "--api-key=sk-other"]) as stranger:
+        await eventually(lambda: proc.listeners(port))
+        left = await node.verify(order.launch_id, port=port)
+        stranger.kill()
+    assert (left.listener.owner, left.listener.pid, left.is_clear) == (ListenerOwner.OTHER, stranger.pid, True)
+    assert "sk-other" not in repr(left)
+
+
+class SharedMemory:
+    """Entries of /dev/shm that are removed after the test."""
+
+    def __init__(self) -> None:
+        self.paths: list[Path] = []
+
+    def path(self, name: str) -> Path:
+        path = Path("/dev/shm") / name
+        self.paths.append(path)
+        return path
+
+
+@pytest.fixture
+def shm() -> Iterator[SharedMemory]:
+    made = SharedMemory()
+    yield made
+    for path in made.paths:
+        path.unlink(missing_ok=True)
+
+
+OPEN_SHM = (
+    "import mmap, sys, time; f = open(sys.argv[1], 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096);"
+    "len(sys.argv) > 2 and f.close(); time.sleep(60)"
+)
+
+
+@pytest.mark.parametrize("how", ["open", "mapped"])
+async def test_shared_memory_that_the_launch_had_open_is_removed_once_it_is_dead(
+    node: NodeSession, launches: Launches, shm: SharedMemory, how: str
+) -> None:
+    path = shm.path(f"psm_{os.getpid()}abc")
+    bystander = shm.path(f"psm_{os.getpid()}def")
+    bystander.write_bytes(b"x")
+    order = launches.order(PYTHON, "-c", OPEN_SHM, str(path), *(["mapped"] if how == "mapped" else []))
+    await node.stage_and_start(order)
+    await eventually(lambda: path.exists() and path.stat().st_size)
+    await asyncio.sleep(0.05)
+    await node.signal(order.launch_id, SignalStep.KILL)
+    left = await node.verify(order.launch_id, port=1)
+    assert (left.shm_removed, left.shm, left.is_clear) == ((path.name,), (), True)
+    assert not path.exists()
+    assert bystander.exists()
+
+
+async def test_shared_memory_in_use_by_a_living_launch_stays(
+    node: NodeSession, launches: Launches, shm: SharedMemory
+) -> None:
+    path = shm.path(f"sglang_loads_{os.getpid()}_abc.shm")
+    living = launches.order(PYTHON, "-c", OPEN_SHM, str(path))
+    dead = launches.shell("sleep 0.2")
+    for order in (dead, living):
+        await node.stage_and_start(order)
+    await eventually(lambda: path.exists() and path.stat().st_size)
+    await eventually((launches.directory(dead) / "exit").exists)
+    left = await node.verify(dead.launch_id, port=1)
+    assert (left.shm_removed, left.shm, left.shm_unproven) == ((), (), ())
+    left = await node.verify(living.launch_id, port=1)
+    assert (left.shm_removed, left.shm) == ((), (path.name,))
+    assert path.exists()
+
+
+async def test_shared_memory_is_attributed_by_pid_and_by_the_engines_names(
+    node: NodeSession, launches: Launches, shm: SharedMemory
+) -> None:
+    order = launches.shell("exec sleep 60")
+    pid = (await node.stage_and_start(order)).pid
+    await eventually(lambda: launches.pids(order))
+    ours = [f"sgl_shm_kv_{pid}_ab12", f"multi_tokenizer_args_{pid}", f"torch_{pid}_12_0", f"cuda.shm.0.{pid:x}.1"]
+    ours.append(f"sglang_loads_{os.getpid()}_0f.shm")
+    doubtful = [f"psm_{os.getpid()}_doubt", f"nccl-{os.getpid()}"]
+    for name in [*ours, *doubtful]:
+        shm.path(name).write_bytes(b"x")
+    old = shm.path(f"sgl_shm_old_{pid}_ff")
+    old.write_bytes(b"x")
+    os.utime(old, (1, 1))
+    foreign = shm.path(f"sgl_shm_foreign_{pid}_ff")
+    foreign.write_bytes(b"x")
+    directory = shm.path(f"torch_{pid}_dir")
+    directory.mkdir()
+    if os.geteuid() == 0:
+        os.chown(foreign, 12345, 12345)
+    try:
+        await node.signal(order.launch_id, SignalStep.KILL)
+        left = await node.verify(order.launch_id, port=1)
+        assert set(left.shm_removed) - {foreign.name} == set(ours)
+        assert set(doubtful) <= set(left.shm_unproven)
+        assert (left.shm, left.is_clear) == ((), True)
+        assert old.exists()
+        assert directory.exists()
+        assert foreign.exists() == (os.geteuid() == 0)
+    finally:
+        directory.rmdir()
+
+
+FAKE_NVIDIA_SMI = """#!/bin/sh
+case "$1" in
+  --query-compute-apps=*) cat "{root}/apps"; exit "$(cat "{root}/code")" ;;
+  --query-gpu=*) cat "{root}/gpus"; exit 0 ;;
+esac
+"""
+
+
+@pytest.fixture
+async def gpu_node(tmp_path: Path) -> AsyncIterator[tuple[NodeSession, Launches, Path]]:
+    """Give a node whose nvidia-smi says what is in the files apps and gpus, with the exit code in code."""
+    root = tmp_path / "bin"
+    root.mkdir()
+    program = root / "nvidia-smi"
+    program.write_text(FAKE_NVIDIA_SMI.format(root=root))
+    program.chmod(0o755)
+    for name, text in (("apps", ""), ("gpus", ""), ("code", "0")):
+        (root / name).write_text(text)
+    with Sshd(tmp_path / "sshd", environment={"PATH": f"{root}:{os.defpath}"}) as server:
+        connection = await open_connection(server.endpoint())
+        launches = Launches(server.home)
+        yield NodeSession(connection), launches, root
+        launches.kill_all()
+        await connection.close()
+
+
+async def test_gpu_memory_counts_as_left_while_the_driver_lists_a_process_of_the_launch(
+    gpu_node: tuple[NodeSession, Launches, Path],
+) -> None:
+    node, launches, root = gpu_node
+    order = launches.shell("exec sleep 60")
+    pid = (await node.stage_and_start(order)).pid
+    await eventually(lambda: launches.pids(order))
+    (root / "apps").write_text(f"GPU-a, {pid}, 70000, python\nGPU-b, 1, 5, other, with comma\n")
+    left = await node.verify(order.launch_id, port=1)
+    assert left.gpu == (LeftoverGpu("GPU-a", pid, 70000),)
+    await node.signal(order.launch_id, SignalStep.KILL)
+    left = await node.verify(order.launch_id, port=1)
+    assert (left.processes, left.gpu, left.is_clear) == ((), (LeftoverGpu("GPU-a", pid, 70000),), False)
+    (root / "apps").write_text("GPU-b, 1, 5, other\n")
+    assert (await node.verify(order.launch_id, port=1)).is_clear
+
+
+async def test_memory_that_nobody_holds_counts_on_the_launchs_own_gpus_alone(
+    gpu_node: tuple[NodeSession, Launches, Path],
+) -> None:
+    node, launches, root = gpu_node
+    order = launches.shell("exit 0")
+    await node.stage_and_start(order)
+    (root / "gpus").write_text("GPU-a, 58222\nGPU-b, 596\nGPU-c, 40000\n")
+    (root / "apps").write_text("GPU-d, 1, 5, other\n")
+    left = await node.verify(order.launch_id, port=1, gpu_uuids=["GPU-a", "GPU-b", "GPU-d"])
+    assert (left.gpu, left.is_clear) == ((LeftoverGpu("GPU-a", None, 58222),), False)
+    assert (await node.verify(order.launch_id, port=1)).is_clear
+
+
+async def test_gpus_that_cannot_be_asked_are_not_clear_for_who_had_some(
+    gpu_node: tuple[NodeSession, Launches, Path],
+) -> None:
+    node, launches, root = gpu_node
+    order = launches.shell("exit 0")
+    await node.stage_and_start(order)
+    (root / "apps").write_text("Failed to initialize NVML: Driver/library version mismatch\n")
+    (root / "code").write_text("18")
+    left = await node.verify(order.launch_id, port=1, gpu_uuids=["GPU-a"])
+    assert not left.is_clear
+    assert left.gpu_error
+    assert "Driver/library version mismatch" in left.gpu_error
+    assert (await node.verify(order.launch_id, port=1)).is_clear
+
+
+async def test_a_node_without_nvidia_smi_cannot_prove_gpus_clear(node: NodeSession, launches: Launches) -> None:
+    order = launches.shell("exit 0")
+    await node.stage_and_start(order)
+    assert (await node.verify(order.launch_id, port=1)).is_clear
+    left = await node.verify(order.launch_id, port=1, gpu_uuids=["GPU-a"])
+    assert (left.is_clear, left.gpu_error) == (False, "there is no nvidia-smi")
+
+
+def text(piece: LogSlice) -> str:
+    return piece.data.decode()
+
+
+async def test_the_log_is_read_from_offsets_tails_and_by_content(node: NodeSession, launches: Launches) -> None:
+    script = "for i in 1 2 3 4 5; do echo line $i; done; echo 'key=sk-abcdef'; printf unfinished"
+    order = launches.shell(script, secrets=("sk-abcdef",))
+    await node.stage_and_start(order)
+    await eventually((launches.directory(order) / "exit").exists)
+    size = 35 + 14 + 10
+    whole = await node.read_log(order.launch_id)
+    assert text(whole) == "".join(f"line {i}\n" for i in range(1, 6)) + "key=*********\nunfinished"
+    assert (whole.offset, whole.next_offset, whole.size) == (0, size, size)
+    part = await node.read_log(order.launch_id, offset=7, limit_bytes=7)
+    assert (text(part), part.offset, part.next_offset) == ("line 2\n", 7, 14)
+    tail = await node.read_log(order.launch_id, tail_lines=2)
+    assert (text(tail), tail.offset) == ("key=*********\nunfinished", 35)
+    assert text(await node.read_log(order.launch_id, contains="line 3")) == "line 3\n"
+    assert text(await node.read_log(order.launch_id, contains="line", tail_lines=2)) == "line 4\nline 5\n"
+    assert text(await node.read_log(order.launch_id, contains="unfin")) == "unfinished"
+    assert text(await node.read_log(order.launch_id, contains="sk-abc")) == ""
+    assert text(await node.read_log(order.launch_id, offset=10_000)) == ""
