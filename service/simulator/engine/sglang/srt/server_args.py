@@ -13,22 +13,21 @@ from ..versions import this_version  # noqa: TID252
 
 
 class ServerArgs:
-    """Arguments that were parsed; before 0.5.23 the constructor resolves them as well."""
+    """Arguments that were parsed; before 0.5.23 the constructor resolves them, from then on `resolve_once` does."""
 
     def __init__(self, values: Any) -> None:
         self._values = values
         self._version = this_version()
-        if not self._version.is_newest:
+        if self._version.is_newest:
+            self.resolve_once = self._resolve
+        else:
             self._resolve()
-
-    def resolve_once(self) -> None:
-        """Resolve the arguments, from 0.5.23 on. Raises what a start would raise."""
-        self._resolve()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._values, name)
 
     def _resolve(self) -> None:
+        """Resolve the arguments. Raises what a start would raise."""
         try:
             resolve(self._values, self._version, Console(level=self._values.log_level))
         except EngineError as error:
@@ -47,4 +46,4 @@ def _as_raised(error: EngineError) -> BaseException:
     """Return the exception that a text such as `ValueError: …` stands for."""
     name, _, message = error.exception.partition(": ")
     kind = getattr(builtins, name.rpartition(".")[2], RuntimeError)
-    return kind(message) if message else kind()  # type: ignore[no-any-return]
+    return kind(message) if message else kind()
