@@ -1,7 +1,7 @@
 """Watches launches for as long as its channel lives, and says as lines of JSON whatever changes, within a tick.
 
-Cost was the design's second thought: a tick reads one stat file per launch and the rows of listening sockets. Members
-are read each second, new processes of the node looked into every five, strangers judged anew each minute.
+What it costs: a tick reads one stat file per launch and the rows of listening sockets. Once a second the members are
+read and the node's new processes looked into; each minute all its processes, for those that were judged too early.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from .places import SHM
 from .watched import Watched
 
 SECOND_S = 1.0
-CENSUS_S = 5.0
 STRANGERS_S = 60.0
 SHARED_MEMORY_S = 60.0
 SPACE_S = 10.0
@@ -97,7 +96,6 @@ class Observer:
                 continue
         if set(kept) - set(self._watched):
             self._census.forget_strangers()
-            self._due.pop("census", None)
             self._due.pop("second", None)
         self._watched = kept
 
@@ -108,9 +106,9 @@ class Observer:
             said.append(
                 {"k": "hello", "boot_id": proc.boot_id(), "at": time.time(), "pid": os.getpid(), "protocol": PROTOCOL}
             )
-        if self._watched and self._is_due("census", CENSUS_S, now_s):
-            self._take_census(now_s)
         is_second = self._is_due("second", SECOND_S, now_s)
+        if (self._watched and is_second) or any(watched.is_puzzled for watched in self._watched.values()):
+            self._take_census(now_s)
         for watched in self._watched.values():
             said += watched.look(now_s, is_second=is_second)
         said += self._look_at_gpus(now_s)

@@ -30,6 +30,7 @@ class Stat(NamedTuple):
     group: int
     session: int
     cpu_ticks: int
+    """Its own and those of the children it has waited for: compilers and the like live too short to be seen."""
     threads: int
     start_ticks: int
     rss_pages: int
@@ -52,7 +53,7 @@ def parse_stat(text: bytes) -> Optional[Stat]:
         parent=int(words[1]),
         group=int(words[2]),
         session=int(words[3]),
-        cpu_ticks=int(words[11]) + int(words[12]),
+        cpu_ticks=sum(map(int, words[11:15])),
         threads=int(words[17]),
         start_ticks=int(words[19]),
         rss_pages=int(words[21]),
@@ -120,7 +121,10 @@ def user_of(pid: int) -> Optional[str]:
 
 
 def read_bytes(pid: int) -> Optional[int]:
-    """Return how many bytes the process has fetched from storage, None when that is not ours to know."""
+    """Return how many bytes the process and the children it has waited for have fetched from storage.
+
+    None when that is not ours to know.
+    """
     text = read_file("/proc/%d/io" % pid) or b""
     for line in text.splitlines():
         if line.startswith(b"read_bytes:"):

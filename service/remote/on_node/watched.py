@@ -44,6 +44,11 @@ class Watched:
         return self.is_behind or self.main.is_settling
 
     @property
+    def is_puzzled(self) -> bool:
+        """Tell whether somebody unknown listens on the port: perhaps a process of ours that is not yet known as one."""
+        return bool(self._sent.get("listener", {}).get("owner") == "other")
+
+    @property
     def identity(self) -> Optional[Identity]:
         """Return the main process, as long as it is of this boot."""
         return self.main.identity if self.main.boot_id == proc.boot_id() else None
