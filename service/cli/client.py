@@ -12,7 +12,9 @@ class Unreachable(Exception):
     """The service does not answer at its address."""
 
 
-async def get_json(url: str, path: str, *, params: dict[str, Any] | None = None, timeout_s: float = 0) -> tuple[int, Any]:
+async def get_json(
+    url: str, path: str, *, params: dict[str, Any] | None = None, timeout_s: float = 0
+) -> tuple[int, Any]:
     """Return status and document of one GET; Unreachable if the service cannot be reached."""
     try:
         async with open_client(url, headers={}, timeout_s=timeout_s + SLACK_S) as client:

@@ -39,7 +39,9 @@ async def _wait(console: Console, *, url: str, server: str, until: str, timeout_
                 await asyncio.sleep(RETRY_S)
                 continue
             if status == _HTTP_OK:
-                return _end(console, REACHED, f"{server} is {document['state']} on {document['node']}:{document['port']}")
+                return _end(
+                    console, REACHED, f"{server} is {document['state']} on {document['node']}:{document['port']}"
+                )
             if status == _HTTP_CONFLICT:
                 return _end(console, POINTLESS, document["detail"])
             if status != _HTTP_TIMEOUT:

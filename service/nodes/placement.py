@@ -43,7 +43,9 @@ def problem(gpu: Gpu, claims: Mapping[str, str]) -> str | None:
 def _pinned(gpus: Sequence[Gpu], wanted: str | int, claims: Mapping[str, str]) -> Gpu:
     gpu = next((gpu for gpu in gpus if wanted in (gpu.index, gpu.uuid)), None)
     if gpu is None:
-        raise InvalidInput(f"the node has no GPU {wanted!r}; it has {', '.join(str(gpu.index) for gpu in gpus) or 'none'}")
+        raise InvalidInput(
+            f"the node has no GPU {wanted!r}; it has {', '.join(str(gpu.index) for gpu in gpus) or 'none'}"
+        )
     if gpu.uuid in claims:
         raise GpuTaken(f"GPU {gpu.index} is held by server {claims[gpu.uuid]}", holder=claims[gpu.uuid])
     reason = problem(gpu, claims)

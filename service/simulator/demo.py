@@ -86,11 +86,11 @@ def _profile(
     server_args: dict[str, object] | None = None,
     script: str = "default",
 ) -> dict[str, object]:
-    return {
-        "name": name,
+    recipe = {
         "python": node.engine_python,
         "model_path": node.model_path(model),
         "server_args": server_args or {},
         "env": {"VIGIL_SIM_SCRIPT": script},
         "gpu_count": gpu_count,
     }
+    return {"name": name, "recipe": recipe}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.contract.other_engine import other_engine
 from tests.contract.site import Site, end, is_alive, processes_of_launch, schedulers_of
 from tests.contract.vigil import Vigil
 
@@ -118,18 +119,17 @@ class LaunchContract:
     def test_port_already_taken(self, vigil: Vigil, site: Site) -> None:
         name = self.place(vigil, site)
         port = vigil.get(f"/servers/{name}")["port"]
-        with socket.socket() as other:
-            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            other.bind(("127.0.0.1", port))
-            other.listen()
+        with other_engine(port):
             vigil.post(f"/servers/{name}/launch", expect=202)
-            problem = vigil.wait(name, timeout_s=site.start_s + 130, expect=409)
-            assert problem["code"] == "wait_pointless"
-            failed = vigil.get(f"/servers/{name}")
-            assert failed["reason"] == "process_exited"
-            assert failed["launch"]["ready_at"] is None
-            log = vigil.http.get(f"/api/v1/launches/{failed['launch']['id']}/log").text
-            assert "address already in use" in log
+            problem = vigil.wait(name, timeout_s=site.start_s, expect=409)
+        assert problem["code"] == "wait_pointless"
+        failed = vigil.get(f"/servers/{name}")
+        assert failed["reason"] == "process_exited"
+        assert failed["launch"]["ready_at"] is None
+        assert vigil.transitions(name)[-1][:2] == ("starting", "failed")
+        log = vigil.http.get(f"/api/v1/launches/{failed['launch']['id']}/log").text
+        assert "address already in use" in log
+        assert "The server is fired up and ready to roll!" in log  # said to the other engine's answers
 
     def test_wrong_flag(self, vigil: Vigil, site: Site) -> None:
         name = self.place(vigil, site, site.recipe(**{"num-speculative-tokens": 5}))
@@ -242,4 +242,3 @@ class LaunchContract:
             lambda: not vigil.get("/operations", server=name, state="running")["items"],
             deadline_s=90,
         )
-

@@ -8,7 +8,9 @@ from service.nodes.placement import choose_gpus
 
 
 def gpu(index: int, *, used_mib: int = 1, holders: tuple[GpuHolder, ...] = (), errors: tuple[str, ...] = ()) -> Gpu:
-    return Gpu(index, f"GPU-{index}", "NVIDIA H100 80GB HBM3", 81559, used_mib, f"00000000:{index:02X}:00.0", holders, errors)
+    return Gpu(
+        index, f"GPU-{index}", "NVIDIA H100 80GB HBM3", 81559, used_mib, f"00000000:{index:02X}:00.0", holders, errors
+    )
 
 
 EIGHT = [gpu(index) for index in range(8)]

@@ -105,7 +105,10 @@ def test_an_exit_names_phase_code_and_meaning() -> None:
 
 def test_no_directory_before_the_start_is_no_failure() -> None:
     waiting = replace(STARTING, has_started=False)
-    assert decide(waiting, seen(ProcessState.ABSENT, ListenerOwner.NONE, HealthAnswer.UNASKED, is_ready=False), NOW) is None
+    assert (
+        decide(waiting, seen(ProcessState.ABSENT, ListenerOwner.NONE, HealthAnswer.UNASKED, is_ready=False), NOW)
+        is None
+    )
 
 
 def test_one_failed_answer_is_forgiven_and_two_are_not() -> None:

@@ -35,7 +35,8 @@ def test_metrics_can_be_declined() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "in_config"), [("0.5.23", True), ("0.5.10.post1", True), ("0.5.6.post2", True), ("0.5.2", False), (None, True)]
+    ("version", "in_config"),
+    [("0.5.23", True), ("0.5.10.post1", True), ("0.5.6.post2", True), ("0.5.2", False), (None, True)],
 )
 def test_a_secret_goes_into_the_config_file_where_the_version_has_one(version: str | None, *, in_config: bool) -> None:
     recipe = profile(secret_args={"api-key": SecretReference(env="KEY")})
