@@ -13,13 +13,17 @@ from enum import Enum, auto
 from service.sglang.log_lines import LogLine
 from service.sglang.phases import Phase
 
-TEXT_LIMIT = 2_000
+TEXT_LIMIT = 4_000
 FRAMES_LIMIT = 160
-MESSAGE_LINES_LIMIT = 14
+MESSAGE_LINES_LIMIT = 40
+NATIVE_LINES_LIMIT = 14
 SILENT_LINES_LIMIT = 200
+ENTRIES_LIMIT = 8
 FIRST_FAULTS = 32
 LAST_FAULTS = 8
 NOTICE_SHAPES = 160
+BURST_GAP_S = 60.0
+WHOLE_LIMIT = 600
 
 
 class FaultKind(Enum):
@@ -44,24 +48,54 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """One statement of a fault: what it says, with the lines of its message, and the physical line it begins on."""
+
+    line: int
+    text: str
+    whole: str
+    numbers: tuple[int, ...] = ()
+    """The lines of the further lines of `text`."""
+
+    def narrowed(self, position: int) -> "Entry":
+        """Return the one line of the statement that holds the character at `position`."""
+        index = self.text.count("\n", 0, position)
+        if not 0 < index <= len(self.numbers):
+            return self
+        text = self.text.split("\n")[index]
+        return Entry(self.numbers[index - 1], text, text)
+
+    def last(self) -> "Entry":
+        """Return the last line of the statement."""
+        return self.narrowed(len(self.text))
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that went wrong. `entries` are (line, text): the exceptions of a chain, the deepest first."""
+    """One thing that went wrong; `entries` are the exceptions of a chain, the deepest first."""
 
     kind: FaultKind
     scene: Scene
     rank: str
-    entries: tuple[tuple[int, str], ...]
+    entries: tuple[Entry, ...]
     frames: tuple[str, ...] = ()
+    code: str = ""
+    """The source line of the last frame: all that a bare AssertionError tells."""
     is_fatal: bool = False
     """A process of the engine ended by it, in the engine's own words."""
     count: int = 1
     last_line: int = 0
     last_at: datetime | None = None
+    burst: int = 1
+    """How many distinct instants the longest run of repetitions had, each within BURST_GAP_S of the one before."""
+    burst_now: int = 1
+    is_cut: bool = False
+    """Its exception never came: another process wrote over it, or the log ends."""
 
     @property
     def text(self) -> str:
         """All that it says."""
-        return "\n".join(text for _, text in self.entries)
+        return "\n".join(entry.text for entry in self.entries)
 
 
 _TRACEBACK = "Traceback (most recent call last)"
@@ -79,6 +113,7 @@ _NATIVE = re.compile(r"Fatal Python error: |!!!!!!! Segfault encountered|\*\*\* 
 _NATIVE_FRAME = re.compile(r"^\s{0,8}@\s{1,12}0x[0-9a-f]{4,16}\s{1,4}(\S.{0,160})")
 _NATIVE_END = re.compile(r"^Extension modules: ")
 _SHAPE = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']{0,200}'")
+_MARKERS = re.compile(r"^\s*[\^~]+[\s\^~]*$")
 _ADVICE = re.compile(r"Possible solutions:|For debugging consider passing|Compile with `TORCH_USE_CUDA_DSA`")
 
 
@@ -90,8 +125,10 @@ class _Open:
     scene: Scene
     rank: str
     is_fatal: bool
-    entries: list[tuple[int, str]]
+    entries: list[Entry]
     frames: list[str]
+    head: Entry
+    code: str = ""
     message_lines: int = 0
     silent_lines: int = 0
     is_message: bool = False
@@ -145,21 +182,21 @@ class FaultCollector:
             return True
         if _NATIVE.search(text):
             self._close()
-            self._open = _Open(FaultKind.NATIVE, scene, line.rank, is_fatal=True, entries=[], frames=[])
-            self._open.entries.append((scene.line, _clipped(text)))
+            self._open = _opened(FaultKind.NATIVE, line, scene, is_fatal=True)
+            self._open.entries.append(self._open.head)
             return True
         if _HIT.search(text):
             self._is_marked = True
-        if self._open is not None and self._continue(self._open, line, scene):
+        if self._open is not None and self._continue(self._open, line, scene, is_fatal=is_fatal):
             return True
         frame = _FRAME.match(text)
         if frame:
-            self._open = _Open(FaultKind.EXCEPTION, scene, line.rank, is_fatal=self._take_mark(), entries=[], frames=[])
+            self._open = _opened(FaultKind.EXCEPTION, line, scene, is_fatal=self._take_mark())
             self._open.frames.append(_frame_name(frame))
             return True
         if _BARE_EXCEPTION.match(text):
-            self._open = _Open(FaultKind.EXCEPTION, scene, line.rank, is_fatal=self._take_mark(), entries=[], frames=[])
-            self._add_entry(self._open, text, scene)
+            self._open = _opened(FaultKind.EXCEPTION, line, scene, is_fatal=self._take_mark())
+            self._add_entry(self._open, line, scene)
             return True
         return False
 
@@ -168,9 +205,9 @@ class FaultCollector:
         shape = _SHAPE.sub("#", line.text[:200])
         known = self._notices.get(shape)
         if known is not None:
-            self._notices[shape] = replace(known, count=known.count + 1, last_line=scene.line, last_at=scene.at)
+            self._notices[shape] = _repeated(known, scene)
         elif len(self._notices) < NOTICE_SHAPES * (2 if is_fatal else 1):
-            entries = ((scene.line, _clipped(line.text)),)
+            entries = (Entry(scene.line, _clipped(line.text), line.whole[:WHOLE_LIMIT]),)
             self._notices[shape] = Fault(
                 FaultKind.NOTICE,
                 scene,
@@ -187,16 +224,16 @@ class FaultCollector:
             self._open.is_chained = self._open.is_message = False
             return
         self._close()
-        self._open = _Open(FaultKind.EXCEPTION, scene, line.rank, is_fatal, entries=[], frames=[])
+        self._open = _opened(FaultKind.EXCEPTION, line, scene, is_fatal=is_fatal)
 
     def _take_mark(self) -> bool:
         marked, self._is_marked = self._is_marked, False
         return marked
 
-    def _continue(self, block: _Open, line: LogLine, scene: Scene) -> bool:
+    def _continue(self, block: _Open, line: LogLine, scene: Scene, *, is_fatal: bool) -> bool:
         """Give the line to the open block; False when it is none of its lines, which may also close it."""
         text = line.text
-        if line.is_stamped:
+        if line.is_stamped or is_fatal:
             self._pass_by(block)
             return False
         frame = _FRAME.match(text) or _NATIVE_FRAME.match(text)
@@ -208,9 +245,9 @@ class FaultCollector:
             block.is_chained, block.is_message = True, False
             return True
         if _EXCEPTION.match(text) and (block.frames or _BARE_EXCEPTION.match(text)) and not block.is_message:
-            self._add_entry(block, text, scene)
+            self._add_entry(block, line, scene)
             return True
-        return self._continue_message(block, text)
+        return self._continue_message(block, line, scene)
 
     def _pass_by(self, block: _Open) -> None:
         """Another process wrote a line: the end of a finished message, an interruption of an unfinished one."""
@@ -222,7 +259,7 @@ class FaultCollector:
         if block.is_message and block.kind is FaultKind.EXCEPTION and not block.is_chained:
             self._close()
             return False
-        block.is_chained, block.silent_lines = False, 0
+        block.is_chained, block.silent_lines, block.code = False, 0, ""
         if block.is_counting_frames and len(block.frames) < FRAMES_LIMIT:
             block.frames.append(_frame_name(frame))
         return True
@@ -234,32 +271,40 @@ class FaultCollector:
                 block.frames.clear()
             return True
         block.silent_lines += 1
-        if _NATIVE_END.match(text) or block.silent_lines > MESSAGE_LINES_LIMIT:
+        if _NATIVE_END.match(text) or block.silent_lines > NATIVE_LINES_LIMIT:
             self._close()
         return False
 
-    def _continue_message(self, block: _Open, text: str) -> bool:
+    def _continue_message(self, block: _Open, line: LogLine, scene: Scene) -> bool:
+        text = line.text
         if not block.is_message:
             block.silent_lines += 1
+            if len(block.code) < WHOLE_LIMIT and not _MARKERS.match(text):
+                block.code = f"{block.code} {text.strip()}".strip()
             if block.silent_lines > SILENT_LINES_LIMIT:
                 self._close()
             return text[:1] in " \t"
         if not text.strip():
             block.message_lines = MESSAGE_LINES_LIMIT
             return True
-        if block.message_lines >= MESSAGE_LINES_LIMIT or _BARE_EXCEPTION.match(text):
+        if block.message_lines >= MESSAGE_LINES_LIMIT:
             self._close()
             return False
+        if _BARE_EXCEPTION.match(text):
+            self._add_entry(block, line, scene)
+            return True
         block.message_lines += 1
         block.is_advice = block.is_advice or _ADVICE.search(text) is not None
-        number, said = block.entries[-1]
-        if not block.is_advice and len(said) < TEXT_LIMIT:
-            block.entries[-1] = (number, _clipped(f"{said}\n{text}"))
+        entry = block.entries[-1]
+        if not block.is_advice and len(entry.text) < TEXT_LIMIT:
+            numbers = (*entry.numbers, scene.line)
+            block.entries[-1] = replace(entry, text=_clipped(f"{entry.text}\n{text}"), numbers=numbers)
         return True
 
-    def _add_entry(self, block: _Open, text: str, scene: Scene) -> None:
-        advice = _ADVICE.search(text)
-        block.entries.append((scene.line, _clipped(text[: advice.start()] if advice else text)))
+    def _add_entry(self, block: _Open, line: LogLine, scene: Scene) -> None:
+        advice = _ADVICE.search(line.text)
+        said = _clipped(line.text[: advice.start()] if advice else line.text)
+        block.entries.append(Entry(scene.line, said, line.whole[:WHOLE_LIMIT]))
         block.is_message, block.message_lines, block.is_advice = True, 0, advice is not None
 
     def _close(self) -> None:
@@ -271,19 +316,48 @@ class FaultCollector:
         self._open = None
 
 
+def _opened(kind: FaultKind, line: LogLine, scene: Scene, *, is_fatal: bool) -> _Open:
+    head = Entry(scene.line, _clipped(line.text), line.whole[:WHOLE_LIMIT])
+    return _Open(kind, scene, line.rank, is_fatal=is_fatal, entries=[], frames=[], head=head)
+
+
 def _closed(block: _Open) -> Fault | None:
+    """Return the finished fault; one whose exception never came is kept when the engine announced it."""
     if not block.entries and not block.is_fatal:
         return None
+    entries = tuple(block.entries[:ENTRIES_LIMIT]) or (block.head,)
     return Fault(
         block.kind,
         block.scene,
         block.rank,
-        tuple(block.entries[:8]),
+        entries,
         tuple(block.frames),
+        code=block.code,
         is_fatal=block.is_fatal,
-        last_line=block.entries[-1][0] if block.entries else block.scene.line,
+        last_line=entries[-1].line,
         last_at=block.scene.at,
+        is_cut=not block.entries,
     )
+
+
+def _repeated(known: Fault, scene: Scene) -> Fault:
+    """Return a notice that came once more; what many ranks say at one instant is one event of a burst."""
+    burst = known.burst_now
+    if scene.at is None or known.last_at is None or scene.at != known.last_at:
+        is_near = scene.at is None or known.last_at is None or _gap_s(known.last_at, scene.at) <= BURST_GAP_S
+        burst = burst + 1 if is_near else 1
+    return replace(
+        known,
+        count=known.count + 1,
+        last_line=scene.line,
+        last_at=scene.at,
+        burst=max(known.burst, burst),
+        burst_now=burst,
+    )
+
+
+def _gap_s(before: datetime, after: datetime) -> float:
+    return abs((after - before).total_seconds())
 
 
 def _frame_name(match: re.Match[str]) -> str:

@@ -47,10 +47,11 @@ _PREFIX = re.compile(
 class LogLine:
     """One thing that was logged: its text without prefixes, and the rank it came from ("" for the parent).
 
-    `is_stamped`: the engine's own stamp stood before it, so it begins something new.
+    `is_stamped`: the engine's own stamp stood before it, so it begins something new. `whole` is the physical line.
     """
 
     text: str
+    whole: str = ""
     rank: str = ""
     is_stamped: bool = False
 
@@ -108,7 +109,7 @@ def segments(text: str) -> list[str]:
     return [part for part in _SEGMENT.split(text) if part]
 
 
-def peel(text: str) -> LogLine:
+def peel(text: str, whole: str) -> LogLine:
     """Return a line without the prefixes of engine, harness, container or journal, and the rank they named."""
     rank = ""
     is_stamped = False
@@ -118,11 +119,11 @@ def peel(text: str) -> LogLine:
         if match is None or match.end() == position:
             break
         position = match.end()
-        is_stamped = is_stamped or match["rank"] is not None
+        is_stamped = is_stamped or (match["rank"] or match["torch"]) is not None
         named = match["rank"] or match["short"] or match["gpu"] or match["torch"]
         if named:
             rank = named.strip()
-    return LogLine(text[position:] if position else text, rank, is_stamped)
+    return LogLine(text[position:] if position else text, whole, rank, is_stamped)
 
 
 def instant_of(raw: bytes, *, utc_offset_s: int) -> datetime | None:

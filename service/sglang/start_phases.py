@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from service.sglang.faults import TEXT_LIMIT, WHOLE_LIMIT, Entry
+from service.sglang.log_lines import LogLine
 from service.sglang.phases import Phase
 from service.sglang.startup_marks import (
     BARE_BAR,
@@ -33,6 +35,7 @@ _BEFORE_WEIGHTS = (
     Phase.SPAWNING,
     Phase.DISTRIBUTED_INIT,
 )
+_BEYOND_WEIGHTS = (Phase.ALLOCATING_KV_CACHE, Phase.COMPILING_KERNELS, Phase.CAPTURING_GRAPHS)
 _BEFORE_LAUNCH = (None, Phase.PARSING_ARGUMENTS)
 _AFTER_BIND = (Phase.WARMING_UP, Phase.SERVING)
 
@@ -60,7 +63,8 @@ class PhaseSpan:
 class _Rank:
     position: int = 0
     phase: Phase | None = None
-    weights_begun: int = 0
+    has_loaded: bool = False
+    """Whether it was seen beyond its first weights: what it loads next is the draft's."""
 
 
 @dataclass(slots=True)
@@ -81,6 +85,11 @@ class StartPhases:
     has_usual_lines: bool = False
     """Whether any line was seen that the engine writes at level info."""
     ports: frozenset[str] = frozenset()
+    is_dict_style: bool | None = None
+    """How the engine printed its arguments, which tells old versions from new."""
+    was_cut_short: bool = False
+    entered_by: Entry | None = None
+    """The line that began the present phase: the last mark, when nothing follows."""
     _ranks: dict[str, _Rank] = field(default_factory=dict)
     _leader: int = 0
 
@@ -120,8 +129,15 @@ class StartPhases:
         if self.is_serving_unannounced and not self.has_failed:
             self._enter(Phase.SERVING, at)
 
-    def note(self, text: str, rank: str, line: int, at: datetime | None) -> Sign | None:
+    def note(self, said: LogLine, line: int, at: datetime | None) -> Sign | None:
         """Fold one line in; returns what it said, None when it bears no mark."""
+        before = self.phase
+        sign = self._note(said.text, said.rank, line, at)
+        if self.phase is not before:
+            self.entered_by = Entry(line, said.text[:TEXT_LIMIT], said.whole[:WHOLE_LIMIT])
+        return sign
+
+    def _note(self, text: str, rank: str, line: int, at: datetime | None) -> Sign | None:
         if self._note_bar(text, line, at):
             return Sign.NONE
         mark = mark_of(text)
@@ -134,6 +150,8 @@ class StartPhases:
             self.is_stopping = self.is_stopping or not self.has_failed
         elif mark.sign is Sign.TRAFFIC:
             self.note_traffic(1, line, at)
+        elif mark.sign is Sign.SHUTDOWN:
+            self.was_cut_short = not self.was_ready and self.phase not in _BEFORE_LAUNCH
         elif not self.has_failed:
             self.progress_line = line
             self._pass(mark, rank, at)
@@ -142,10 +160,12 @@ class StartPhases:
     def _launch(self, text: str, line: int, at: datetime | None) -> None:
         port = LISTEN_PORT.search(text, 0, PORT_WITHIN)
         name = port[1] if port else ""
-        if name in self.ports and (self.was_ready or self.has_failed or self.is_stopping):
+        is_known = name in self.ports or not self.ports
+        if is_known and (self.was_ready or self.has_failed or self.is_stopping):
             self._start_over()
             self.origin_line = line
         self.ports |= {name}
+        self.is_dict_style = "server_args={" in text
         self.launch_line = self.progress_line = line
         if not self.has_failed and self.phase in {*_BEFORE_LAUNCH, Phase.RESOLVING_CONFIG}:
             self._enter(Phase.SPAWNING, at)
@@ -180,9 +200,12 @@ class StartPhases:
                 return
             rank = self._ranks[name] = _Rank()
         phase = mark.phase
-        if mark.sign is Sign.WEIGHTS:
-            rank.weights_begun += 1
-        if mark.sign in {Sign.WEIGHTS, Sign.GROUP_INIT} and rank.weights_begun > (mark.sign is Sign.WEIGHTS):
+        if mark.sign is Sign.LOADED:
+            rank.has_loaded = True
+            return
+        if rank.phase in _BEYOND_WEIGHTS:
+            rank.has_loaded = True
+        if mark.sign in {Sign.WEIGHTS, Sign.GROUP_INIT} and rank.has_loaded:
             phase = Phase.LOADING_DRAFT_WEIGHTS
         if phase is Phase.COMPILING_KERNELS and self.phase is Phase.CAPTURING_GRAPHS:
             return

@@ -7,18 +7,22 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from service.sglang.acceptance import AcceptanceWatch
-from service.sglang.faults import Fault, FaultCollector, FaultKind, Scene
+from service.sglang.faults import Entry, Fault, FaultCollector, FaultKind, Scene
 from service.sglang.log_envelope import is_envelope, unwrapped
 from service.sglang.log_lines import LineSplitter, LogLine, instant_of, peel, plain, segments
 from service.sglang.phases import Phase
 from service.sglang.start_phases import PhaseSpan, Progress, StartPhases
 from service.sglang.startup_marks import VERSION, Sign
 from service.sglang.trouble import INTERESTING, is_benign, is_fatal, is_trouble, phase_of_frames
+from service.sglang.versions import Version, parse_version
 
 __all__ = ["LogReading", "PhaseSpan", "Progress", "StartupLog"]
 
 _BATCH_WITHIN = 240
 _PIECE_LIMIT = 8_000
+OLDEST_OF_DICT_STYLE = Version(0, 5, 17)
+NEWEST_OF_CLASS_STYLE = Version(0, 5, 16)
+"""The arguments are logged as a dict by 0.5.23 and as ServerArgs(...) up to 0.5.16 (facts: SGLang §4 #0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ class LogReading:
     line_count: int
     is_quiet: bool = False
     is_stopping: bool = False
+    was_cut_short: bool = False
+    """The interpreter shut down in the midst of the start, without an error."""
 
 
 class StartupLog:
@@ -77,6 +83,26 @@ class StartupLog:
         """Return what the decode lines say of speculation."""
         return self._fold.acceptance
 
+    @property
+    def healed_at(self) -> datetime | None:
+        """Return when /health answered 200 again after the engine had said that it failed; None if it has not."""
+        return self._fold.healed_at
+
+    @property
+    def survived_to_line(self) -> int:
+        """Return the line of the last sign that the start went on: an exception before it was survived."""
+        return self._fold.phases.progress_line
+
+    @property
+    def entered_by(self) -> Entry | None:
+        """Return the line that began the present phase."""
+        return self._fold.phases.entered_by
+
+    @property
+    def version(self) -> Version | None:
+        """Return the engine's version: the one that the log names, else one whose lines look like these."""
+        return self._fold.looked_ahead().likely_version()
+
 
 @dataclass(slots=True)
 class _Fold:
@@ -89,6 +115,8 @@ class _Fold:
     acceptance: AcceptanceWatch = field(default_factory=AcceptanceWatch)
     version: str | None = None
     at: datetime | None = None
+    is_unwell: bool = False
+    healed_at: datetime | None = None
 
     def feed(self, data: bytes, at: datetime | None) -> None:
         for first, lines in self.splitter.lines(data):
@@ -107,6 +135,12 @@ class _Fold:
 
     def own_faults(self) -> list[Fault]:
         return [fault for fault in self.collector.faults() if fault.scene.line >= self.phases.origin_line]
+
+    def likely_version(self) -> Version | None:
+        named = parse_version(self.version)
+        if named is not None or self.phases.is_dict_style is None:
+            return named
+        return OLDEST_OF_DICT_STYLE if self.phases.is_dict_style else NEWEST_OF_CLASS_STYLE
 
     def read(self) -> LogReading:
         phases = self.phases
@@ -132,6 +166,7 @@ class _Fold:
             line_count=line_count,
             is_quiet=not phases.has_usual_lines,
             is_stopping=phases.is_stopping,
+            was_cut_short=phases.was_cut_short,
         )
 
     def take_lines(self, first: int, lines: list[bytes], at: datetime | None) -> None:
@@ -145,6 +180,9 @@ class _Fold:
                 is_passed = phases.phase is Phase.SERVING
             elif raw.endswith(b'HTTP/1.1" 200 OK'):
                 is_passed = phases.phase is Phase.SERVING
+                if self.is_unwell and b"GET /health" in raw:
+                    self.is_unwell = False
+                    self.healed_at = instant_of(raw, utc_offset_s=self.utc_offset_s) or at
             else:
                 is_passed = not collector.is_open and INTERESTING.search(raw) is None
             if is_passed:
@@ -173,14 +211,14 @@ class _Fold:
         pieces = unwrapped(cleaned) if is_envelope(cleaned) else [cleaned.decode("utf-8", "replace")]
         for piece in pieces:
             for segment in segments(piece[:_PIECE_LIMIT]):
-                self._take_line(peel(segment), number, when)
+                self._take_line(peel(segment, piece), number, when)
 
     def _take_line(self, line: LogLine, number: int, at: datetime | None) -> None:
         phases, collector = self.phases, self.collector
         if self.version is None and (found := VERSION.search(line.text)):
             self.version = found[1] or found[2]
         scene = Scene(number, at, phases.phase, phases.was_ready, phases.is_stopping)
-        sign = phases.note(line.text, line.rank, number, at)
+        sign = phases.note(line, number, at)
         if sign is Sign.LAUNCH or (sign is not None and not collector.is_open and sign is not Sign.TRAFFIC):
             return
         if is_benign(line.text) and not collector.is_open:
@@ -191,6 +229,8 @@ class _Fold:
             phases.fail()
         if not belongs and (fatal or is_trouble(line.text)):
             collector.add_notice(line, scene, is_fatal=fatal)
+            if line.text.startswith("Health check failed"):
+                self.is_unwell, self.healed_at = True, None
 
 
 def _ended_in_exception(faults: list[Fault], phases: StartPhases) -> bool:
@@ -205,5 +245,10 @@ def _phase_of_failure(faults: list[Fault], phase: Phase | None, *, was_ready: bo
     for fault in sorted(faults, key=lambda fault: fault.kind is FaultKind.NOTICE):
         if fault.kind is not FaultKind.NOTICE or fault.is_fatal:
             found = phase_of_frames(fault.frames, fault.scene.phase, was_ready=was_ready)
-            return found or fault.scene.phase or phase
+            return found or fault.scene.phase or phase or _phase_of_watchdog(faults)
     return phase
+
+
+def _phase_of_watchdog(faults: list[Fault]) -> Phase | None:
+    """Return WARMING_UP when the scheduler's watchdog fired and no other batch was seen: it was the first."""
+    return Phase.WARMING_UP if any("atchdog timeout (" in fault.text for fault in faults) else None

@@ -19,11 +19,14 @@ class Sign(Enum):
     GROUP_INIT = auto()
     WEIGHTS = auto()
     """A rank begins to load weights: its first time the target's, later the draft's."""
+    LOADED = auto()
     TRAFFIC = auto()
     """A batch that no warm-up makes."""
     READY = auto()
     STOPPING = auto()
     """Somebody asked the server to stop; what dies from here on dies on request."""
+    SHUTDOWN = auto()
+    """The interpreter cleans up behind itself."""
     OTHER = auto()
     """Belongs to the engine at its usual log level, and to no phase."""
 
@@ -50,8 +53,10 @@ MARKS: tuple[Mark, ...] = (
     _mark(r"The server is fired up and ready to roll!.{0,20}$", Phase.SERVING, Sign.READY),
     _mark(r"Dummy health check server started in background thread", Phase.SERVING, Sign.READY),
     _mark(r"SIGTERM received|^Gracefully exiting\.\.\.|^KeyboardInterrupt$|SIGINT received", sign=Sign.STOPPING),
+    _mark(r"resource_tracker: There appear to be \d+ leaked", sign=Sign.SHUTDOWN),
     _mark(r"^Init (?:torch distributed|parallel) begin", Phase.DISTRIBUTED_INIT, Sign.GROUP_INIT, is_of_rank=True),
     _mark(r"^(?:Rank \d+: )?[Ll]oad weight begin", Phase.LOADING_WEIGHTS, Sign.WEIGHTS, is_of_rank=True),
+    _mark(r"^(?:Rank \d+: )?[Ll]oad weight end", Phase.LOADING_WEIGHTS, Sign.LOADED, is_of_rank=True),
     _mark(
         r"^(?:\S+ )?KV Cache (?:is allocated|VA upper bound)|^Memory pool end|^Using KV cache dtype"
         r"|^Use sliding window memory pool|^The available memory for KV cache|KV sizing: KV cache allocated"
@@ -81,7 +86,7 @@ MARKS: tuple[Mark, ...] = (
     ),
     _mark(r"^Decode batch[.,] |^Prefill batch[.,] .*#running-req: [1-9]", Phase.SERVING, Sign.TRAFFIC),
     _mark(r"Decode out of memory happened|KV cache pool is full\. Retract", Phase.SERVING, Sign.TRAFFIC),
-    _mark(r"^(?:Init (?:torch distributed|parallel) ends|Load weight end|Tree cache initialized)", sign=Sign.OTHER),
+    _mark(r"^(?:Init (?:torch distributed|parallel) ends|Tree cache initialized)", sign=Sign.OTHER),
     _mark(
         r"Attention backend not |^Casting torch\.|^Hybrid swa model|quantization is not fully optimized"
         r"|Overlap schedul(?:er|e) is disabled|is deprecated and will be removed in a future release"

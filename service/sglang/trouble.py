@@ -46,6 +46,7 @@ _MARK_WORDS = (
     rb"launch_server\.py",
     rb"== SGLang",
     rb"Tree cache",
+    rb"resource_tracker",
     rb"%(?: Completed \||\|)",
     rb"SGLang Version",
     rb"sglang version",
@@ -191,6 +192,17 @@ _KILLED = {"9", "-9"}
 
 _FRAME_PHASES: tuple[tuple[Phase, re.Pattern[str]], ...] = (
     (
+        Phase.SERVING,
+        any_of(
+            r"event_loop",
+            r"forward_thread_func",
+            r"recv_requests",
+            r"process_batch",
+            r"ModelTpServer",
+            r"exposed_step",
+        ),
+    ),
+    (
         Phase.DISTRIBUTED_INIT,
         any_of(
             r"deep_ep/buffer\.py",
@@ -236,20 +248,10 @@ _FRAME_PHASES: tuple[tuple[Phase, re.Pattern[str]], ...] = (
     ),
     (Phase.WARMING_UP, any_of(r"_wait_and_warmup", r"_execute_server_warmup", r"_wait_warmup")),
     (
-        Phase.SERVING,
-        any_of(
-            r"event_loop",
-            r"forward_thread_func",
-            r"recv_requests",
-            r"process_batch",
-            r"ModelTpServer",
-            r"exposed_step",
-        ),
-    ),
-    (
         Phase.RESOLVING_CONFIG,
         any_of(r"model_config\.py", r"hf_transformers\w*(?:\.py|/)", r"get_config$", r"configuration_auto"),
     ),
+    (Phase.SPAWNING, any_of(r"_launch_subprocesses", r"_set_envs_and_config", r"run_\w+_process$")),
     (
         Phase.PARSING_ARGUMENTS,
         any_of(r"server_args\.py", r"arg_groups/", r"launch_server\.py <module>", r"cli/\w+\.py", r"check_env\.py"),
@@ -257,6 +259,7 @@ _FRAME_PHASES: tuple[tuple[Phase, re.Pattern[str]], ...] = (
 )
 """Where a stack was: the first that fits. The event loop before the ready line is the warm-up's request."""
 
+_EARLY = (None, Phase.PARSING_ARGUMENTS, Phase.RESOLVING_CONFIG, Phase.SPAWNING)
 _BOUND = (Phase.BINDING_HTTP, Phase.WARMING_UP)
 
 
@@ -291,5 +294,7 @@ def phase_of_frames(frames: Sequence[str], stood: Phase | None, *, was_ready: bo
             continue
         if phase is Phase.SERVING and not was_ready and stood is not None:
             return Phase.WARMING_UP if stood in _BOUND else stood
+        if phase in _EARLY and stood not in _EARLY:
+            return stood
         return phase
     return None
