@@ -112,8 +112,8 @@ def engine_version(answer: Plain) -> str | None:
 
 def fact(line: Any) -> NodeFact:
     """Return one line of the observer as a value; ValueError when it is none."""
-    plain = mapping(line)
     try:
+        plain = mapping(line)
         return _FACTS[plain["k"]](plain)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{type(error).__name__} {error} in a fact") from error

@@ -13,10 +13,7 @@ BOOTSTRAP = (
     "payload=json.loads(channel.read(int(channel.readline())).decode());"
     'exec(payload["loader"],{"payload":payload,"channel":channel})'
 )
-"""Reads the payload and not a byte more (a buffer of 1): what follows on the channel belongs to the verb.
-
-It holds no quote, backslash, exclamation mark or line end, so every login shell hands it on unchanged.
-"""
+"""Reads the payload and not a byte more (a buffer of 1): what follows on the channel belongs to the verb."""
 
 PYTHON_ARGV = ("python3", "-I", "-S", "-X", "utf8", "-c", BOOTSTRAP)
 """Isolated from the user's settings and site packages, which also starts it in half the time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Iterable, List, Optional, Set, Tuple
+from typing import Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from . import proc
 from .places import append_private_file, read_file
@@ -18,7 +18,7 @@ def find_members(launch_id: str, main: Optional[Identity]) -> List[Stat]:
     return find_all_members({launch_id: main})[launch_id]
 
 
-def find_all_members(launches: Dict[str, Optional[Identity]]) -> Dict[str, List[Stat]]:
+def find_all_members(launches: Mapping[str, Optional[Identity]]) -> Dict[str, List[Stat]]:
     """Return the live processes of several launches, given with their main processes, from one look."""
     found: Dict[str, List[Stat]] = {launch_id: [] for launch_id in launches}
     own = os.getpid()
@@ -30,7 +30,7 @@ def find_all_members(launches: Dict[str, Optional[Identity]]) -> Dict[str, List[
     return found
 
 
-def owner_of(stat: Stat, launches: Dict[str, Optional[Identity]]) -> Optional[str]:
+def owner_of(stat: Stat, launches: Mapping[str, Optional[Identity]]) -> Optional[str]:
     """Return the launch that a process belongs to: its mark decides where it has one, else the session or group."""
     mark, is_telling = proc.mark_of(stat.pid)
     if mark is not None:
@@ -86,7 +86,7 @@ class Census:
         """Judge every process anew at the next look."""
         self._strangers.clear()
 
-    def newcomers(self, launches: Dict[str, Optional[Identity]], known: Iterable[int]) -> Dict[str, List[Stat]]:
+    def newcomers(self, launches: Mapping[str, Optional[Identity]], known: Iterable[int]) -> Dict[str, List[Stat]]:
         """Return the processes that appeared since the last look and belong to one of the launches."""
         present = set(proc.pids())
         self._strangers &= present

@@ -1,0 +1,1 @@
+"""Tests of the modules that run on a node, each by itself."""
