@@ -154,7 +154,7 @@ def _read_gpus(plain: Mapping[str, Any]) -> _Gpus:
     if len(plain["driver_gpus"]) > len(rows):
         warnings.append(f"the driver has {len(plain['driver_gpus'])} GPUs, nvidia-smi lists {len(rows)}")
     return _Gpus(
-        driver_version=next((row["driver_version"] for row in rows if row["driver_version"][:1].isdigit()), None),
+        driver_version=next((row["driver_version"] for row in rows if row["driver_version"][:1].isdecimal()), None),
         gpus=gpus,
         error=_complaint(query, odd) if odd or query["exit"] not in {0, _INFOROM_CORRUPTED} else None,
         warnings=tuple(warnings),
@@ -171,7 +171,7 @@ def _rows(call: Mapping[str, Any], *, key: str) -> tuple[list[dict[str, str]], l
     for line in _lines(call):
         cells = [cell.strip() for cell in line.split(", ", len(fields) - 1)]
         row = dict(zip(fields, cells, strict=False))
-        if len(cells) == len(fields) and _UUID.fullmatch(row[key]) and row.get("index", "0").isdigit():
+        if len(cells) == len(fields) and _UUID.fullmatch(row[key]) and row.get("index", "0").isdecimal():
             rows.append(row)
         else:
             odd.append(line)
@@ -244,7 +244,7 @@ def _holders(plain: Mapping[str, Any]) -> tuple[dict[str, list[GpuHolder]], dict
     unknown: dict[str, str] = {}
     rows, odd = _rows(call, key="gpu_uuid")
     for row in rows:
-        if row["pid"].isdigit():
+        if row["pid"].isdecimal():
             seen = plain["processes"].get(row["pid"], {})
             holders.setdefault(row["gpu_uuid"], []).append(_holder(row, seen))
         else:
@@ -266,7 +266,7 @@ def _holder(row: Mapping[str, str], seen: Mapping[str, Any]) -> GpuHolder:
 
 def _mib(cell: str) -> int | None:
     number = cell.removesuffix(" MiB")
-    return int(number) if number.isdigit() else None
+    return int(number) if number.isdecimal() else None
 
 
 def _cut(text: str) -> str:

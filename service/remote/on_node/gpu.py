@@ -160,7 +160,7 @@ def holders(outcome: Dict[str, Any]) -> List[Dict[str, Any]]:
     rows = []
     for line in outcome["text"].splitlines() if outcome["exit"] == 0 else ():
         cells = line.strip().split(", ", len(APPS_FIELDS) - 1)
-        if len(cells) == len(APPS_FIELDS) and cells[1].isdigit() and cells[3] != ELSEWHERE:
+        if len(cells) == len(APPS_FIELDS) and cells[1].isdecimal() and cells[3] != ELSEWHERE:
             rows.append({"uuid": cells[0], "pid": int(cells[1]), "memory_mib": mib(cells[2]), "name": cells[3]})
     return rows
 
@@ -168,7 +168,7 @@ def holders(outcome: Dict[str, Any]) -> List[Dict[str, Any]]:
 def mib(cell: str) -> Optional[int]:
     """Return a memory cell's number, None when it holds none."""
     number = cell.split(" ", maxsplit=1)[0]
-    return int(number) if number.isdigit() else None
+    return int(number) if number.isdecimal() else None
 
 
 def program_path() -> Optional[str]:
@@ -205,6 +205,6 @@ def _note(lock: IO[str], pid: int) -> None:
 def _stuck_since() -> str:
     words = (read_file(_lock_path()) or b"").decode("ascii", "replace").split()
     pid = words[0] if words else "?"
-    stat = proc.read_stat(int(pid)) if pid.isdigit() else None
+    stat = proc.read_stat(int(pid)) if pid.isdecimal() else None
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(words[1]))) if len(words) > 1 else "an unknown time"
     return "an earlier call, pid %s, state %s, has not ended since %s" % (pid, stat.state if stat else "?", since)

@@ -51,7 +51,7 @@ def relevant(sockets: List[Listener], host: str) -> List[Listener]:
     exact = [socket for socket in sockets if socket.address == host]
     if exact:
         return exact
-    is_address = ":" in host or host.replace(".", "").isdigit()
+    is_address = ":" in host or host.replace(".", "").isdecimal()
     if is_address and host not in _WILDCARDS:
         return [socket for socket in sockets if socket.address in _WILDCARDS]
     return sockets

@@ -74,7 +74,7 @@ def is_running(pid: int, start_ticks: int) -> bool:
 
 def pids() -> List[int]:
     """Return every process id that this user may see."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
 @lru_cache(maxsize=1)

@@ -47,7 +47,7 @@ def recorded_shared_memory(directory: str) -> List[Entry]:
     """Return the entries that were ever noted as the launch's."""
     text = (read_file(os.path.join(directory, "shm")) or b"").decode("utf-8", "surrogateescape")
     rows = (line.partition(" ") for line in text.split("\n"))
-    return [Entry(int(inode), name) for inode, _, name in rows if inode.isdigit() and name]
+    return [Entry(int(inode), name) for inode, _, name in rows if inode.isdecimal() and name]
 
 
 def clear_shared_memory(directory: str, pids: Set[int], window: Tuple[float, float], *, may_remove: bool) -> Verdict:
@@ -129,7 +129,7 @@ def _used_by(pids: Iterable[int]) -> Set[Entry]:
 def _pids_in(name: str) -> Set[int]:
     """Return the numbers that stand as whole words in a name; CUDA writes them in hexadecimal."""
     words = re.split(r"[._-]", name)
-    numbers = {int(word) for word in words if word.isdigit()}
+    numbers = {int(word) for word in words if word.isdecimal()}
     if name.startswith("cuda.shm."):
         numbers.update(int(word, 16) for word in words if re.fullmatch(r"[0-9a-f]+", word))
     return numbers
