@@ -149,9 +149,10 @@ class Command:
 
     def _say_whether_full(self) -> None:
         is_full = len(self._pending_input) > INPUT_LIMIT
-        if is_full != self._is_full and self._far is not None:
-            self._far.input_full(is_full=is_full)
-        self._is_full = is_full
+        if is_full == self._is_full or self._far is None:
+            return
+        self._is_full = is_full  # set first: to resume may feed more input before it returns
+        self._far.input_full(is_full=is_full)
 
     def _close_input(self) -> None:
         if self._input is not None:

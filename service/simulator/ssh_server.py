@@ -155,7 +155,9 @@ class _Login(asyncssh.SSHServer):
         return _CommandSession(self._server)
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:  # noqa: ARG002
-        return dest_host in LOCAL_ADDRESSES
+        if dest_host not in LOCAL_ADDRESSES:
+            raise asyncssh.ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, "open failed")
+        return True
 
 
 class _CommandSession(asyncssh.SSHServerSession[bytes]):

@@ -1,0 +1,1 @@
+"""Tests of the embedded fleet: its SSH servers, its nvidia-smi and its engine stand-in, all with real processes."""
