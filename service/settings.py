@@ -1,4 +1,4 @@
-"""What an operator may configure, from the environment (VIGIL_…) or a settings file."""
+"""What an operator may configure, from the environment (VIGIL_…)."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class Settings(BaseSettings):
     """Every setting has a default that is right for one operator on one machine."""
 
-    model_config = SettingsConfigDict(env_prefix="VIGIL_", env_file=".env", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="VIGIL_", extra="ignore")
 
     state_dir: Path = Path("~/.local/state/vigil")
     """Where the database lies. Created with mode 700."""

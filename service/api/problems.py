@@ -86,7 +86,7 @@ async def _http_exception(_request: Request, error: HTTPException) -> JSONRespon
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:
-    _events.warning("request_failed", method=request.method, path=request.url.path, error=type(error).__name__)
+    _events.failure("request_failed", method=request.method, path=request.url.path, error=type(error).__name__)
     return problem_response(VigilError("an unexpected error; the service's log has the traceback"))
 
 

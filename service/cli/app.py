@@ -25,7 +25,7 @@ def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on; loopback by default.")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on; 8080 by default.")] = None,
 ) -> None:
-    """Run the service. Settings come from VIGIL_… variables or a .env file."""
+    """Run the service. Settings come from VIGIL_… variables."""
     given = {name: value for name, value in {"host": host, "port": port}.items() if value is not None}
     serve_until_ended(Settings().model_copy(update=given))
 

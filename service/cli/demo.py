@@ -25,7 +25,7 @@ PROFILE, NODE = "borealis-llama", "borealis"
 
 def run(*, port: int, once: bool) -> int:
     """Run the demo until it is interrupted, or take the tour once; 0 if all went well."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     with tempfile.TemporaryDirectory(prefix="vigil-demo-") as root, suppress(KeyboardInterrupt):
         return asyncio.run(_demo(console, Path(root), port=port, once=once))
     return 0

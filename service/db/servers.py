@@ -111,7 +111,7 @@ async def gpu_claims(session: AsyncSession, node_id: str) -> dict[str, str]:
         .join(Server, col(Server.id) == col(GpuClaim.server_id))
         .where(col(GpuClaim.node_id) == node_id)
     )
-    return dict((await session.execute(query)).tuples().all())
+    return {row[0]: row[1] for row in await session.execute(query)}
 
 
 async def port_holder(session: AsyncSession, node_id: str, port: int) -> str | None:

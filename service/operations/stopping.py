@@ -108,9 +108,13 @@ async def _end_process(
         await _wait_until_gone(control, remote, launch, deadline)
     else:
         grace = Profile.model_validate(launch.recipe).stop_grace_s
+        deadline = server.state_since_at + timedelta(seconds=grace)
         signalled = await remote.signal(launch.id, SignalStep.TERM)
-        if signalled.process.state in _ALIVE:
-            await _wait_until_gone(control, remote, launch, server.state_since_at + timedelta(seconds=grace))
+        while signalled.process.state is ProcessState.PENDING and control.now() < deadline:
+            await asyncio.sleep(POLL_S)  # the supervisor is about to start it: what has no pid got no signal
+            signalled = await remote.signal(launch.id, SignalStep.TERM)
+        if signalled.process.state is ProcessState.RUNNING:
+            await _wait_until_gone(control, remote, launch, deadline)
     await remote.signal(launch.id, SignalStep.KILL)
 
 

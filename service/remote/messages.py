@@ -65,7 +65,11 @@ class LaunchOrder:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What came of an order. `pid` is None when the supervisor had not written it within five seconds."""
+    """What came of an order.
+
+    `pid` is None when the supervisor had not written it within five seconds, or (with `already_started`) when the launch
+    was ended before it began and will never start.
+    """
 
     launcher: Launcher
     pid: int | None

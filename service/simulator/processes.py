@@ -8,9 +8,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-NODE_MARKER = "VIGIL_SIM_NODE"
+NODE_MARKER = "SIMULATED_NODE"
 """The name of the node a process belongs to."""
-HOME_MARKER = "VIGIL_SIM_HOME"
+HOME_MARKER = "SIMULATED_HOME"
 """The home directory of that node: two fleets may have nodes of the same name."""
 
 PROC = Path("/proc")

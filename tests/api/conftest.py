@@ -103,7 +103,7 @@ def inventory(gpus: int) -> dict[str, Any]:
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
     """Give a running application on an empty database."""
-    app = create_app(Settings(state_dir=tmp_path, connect_deadline_s=2, _env_file=None))
+    app = create_app(Settings(state_dir=tmp_path, connect_deadline_s=2))
     async with app.router.lifespan_context(app):
         transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
         async with httpx2.AsyncClient(transport=transport, base_url="http://vigil") as http:

@@ -212,7 +212,7 @@ class LaunchContract:
         assert vigil.transitions("one") == [*UP, *DOWN]
 
     def test_a_secret_is_nowhere_but_on_the_node(self, tmp_path: Path, site: Site) -> None:
-        secret = "sk-quite-secret-0123456789"
+        secret = "sk-quite-secret-0123456789"  # noqa: S105  made up here
         with Vigil(tmp_path / "vigil", environment={"TEST_API_KEY": secret}) as vigil:
             vigil.post("/nodes", site.node(), expect=201)
             self.until_contact(vigil, site.name)

@@ -14,7 +14,7 @@ import pytest
 from service.errors import RemoteCommandFailed
 from service.remote.messages import LeftoverGpu, LogSlice, Refusal, SignalStep
 from service.remote.node import NodeSession
-from service.remote.on_node import proc, signals
+from service.remote.on_node import proc, signals, sockets
 from service.remote.ssh import open_connection
 from service.servers.observation import ListenerOwner, ProcessState
 from tests.remote.conftest import Launches, eventually
@@ -165,9 +165,34 @@ def test_without_pidfd_the_check_comes_right_before(
     assert bystander.wait(5) == -signal.SIGKILL
 
 
+async def test_a_launch_that_was_ended_before_it_began_never_starts(
+    node: NodeSession, launches: Launches, tmp_path: Path
+) -> None:
+    proof = tmp_path / "ran"
+    order = launches.order("/bin/sh", "-c", f"touch {proof}; sleep 60")
+    signalled = await node.signal(order.launch_id, SignalStep.TERM)
+    assert signalled.process.state is ProcessState.ABSENT
+    again = await node.signal(order.launch_id, SignalStep.KILL)
+    assert (again.process.state, again.pids) == (ProcessState.ABSENT, ())
+    answer = await node.stage_and_start(order)
+    assert (answer.already_started, answer.pid) == (True, None)
+    assert (await node.verify(order.launch_id, port=free_port())).is_clear
+    assert not proof.exists()
+
+
+async def test_start_and_end_at_the_same_moment_leave_nothing_running(node: NodeSession, launches: Launches) -> None:
+    orders = [launches.shell("exec sleep 60") for _ in range(4)]
+    starts = [node.stage_and_start(order) for order in orders]
+    ends = [node.signal(order.launch_id, SignalStep.KILL) for order in orders]
+    await asyncio.gather(*starts, *ends)
+    for order in orders:
+        await node.signal(order.launch_id, SignalStep.KILL)
+        assert (await node.verify(order.launch_id, port=1)).is_clear
+        assert launches.pids(order) == []
+
+
 async def test_an_unknown_launch_is_refused(node: NodeSession) -> None:
     verbs = [
-        node.signal("ln_none", SignalStep.TERM),
         node.verify("ln_none", port=1),
         node.read_log("ln_none"),
         node.read_log("../../../etc"),
@@ -177,7 +202,7 @@ async def test_an_unknown_launch_is_refused(node: NodeSession) -> None:
         with pytest.raises(RemoteCommandFailed) as caught:
             await verb
         refusals.append(caught.value.context["refusal"])
-    assert refusals == [Refusal.LAUNCH_ABSENT] * 3 + [Refusal.ORDER_INVALID]
+    assert refusals == [Refusal.LAUNCH_ABSENT] * 2 + [Refusal.ORDER_INVALID]
 
 
 LISTEN = "import socket, sys, time; s = socket.create_server((sys.argv[1], int(sys.argv[2]))); time.sleep(60)"
@@ -189,7 +214,7 @@ async def test_the_port_is_ours_only_while_a_process_of_ours_holds_it(node: Node
         PYTHON, "-c", LISTEN, "127.0.0.1", str(port), "--api-key", "sk-secret-1", secrets=("sk-secret-1",)
     )
     answer = await node.stage_and_start(order)
-    await eventually(lambda: proc.listeners(port))
+    await eventually(lambda: sockets.listeners(port))
     left = await node.verify(order.launch_id, port=port)
     assert (left.listener.owner, left.listener.pid) == (ListenerOwner.OURS, answer.pid)
     assert left.listener.command
@@ -205,7 +230,7 @@ async def test_a_strangers_listener_is_named_and_does_not_count_as_left(node: No
     order = launches.shell("exit 0")
     await node.stage_and_start(order)
     with subprocess.Popen([PYTHON, "-c", LISTEN, "0.0.0.0", str(port), "--api-key=sk-other"]) as stranger:
-        await eventually(lambda: proc.listeners(port))
+        await eventually(lambda: sockets.listeners(port))
         left = await node.verify(order.launch_id, port=port)
         stranger.kill()
     assert (left.listener.owner, left.listener.pid, left.is_clear) == (ListenerOwner.OTHER, stranger.pid, True)

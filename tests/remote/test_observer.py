@@ -14,7 +14,7 @@ from service.clock import utc_now
 from service.errors import NodeUnreachable
 from service.remote.messages import Beat, GpuHoldersFact, Hello, LaunchFact, LaunchOrder, LogFact, SignalStep, Watch
 from service.remote.node import NodeSession
-from service.remote.on_node import proc
+from service.remote.on_node import proc, sockets
 from service.remote.ssh import open_connection
 from service.servers.observation import EffortFact, ListenerFact, ListenerOwner, ProcessFact, ProcessState
 from tests.remote.conftest import Facts, Launches, eventually, observing
@@ -148,7 +148,7 @@ async def test_a_strangers_listener_is_told_from_ours_and_a_child_of_ours_is_our
     port = free_port()
     order = launches.shell(f"setsid {PYTHON} -c '{LISTEN}' {port} & exec sleep 60", port=port)
     with subprocess.Popen([PYTHON, "-c", LISTEN, str(port)]) as stranger:
-        await eventually(lambda: proc.listeners(port))
+        await eventually(lambda: sockets.listeners(port))
         async with observing(node, [watch(order)]) as (_, facts):
             await facts.until(lambda: listeners(facts, order))
             assert (listeners(facts, order)[-1].owner, listeners(facts, order)[-1].pid) == (

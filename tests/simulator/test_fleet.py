@@ -28,7 +28,7 @@ async def test_many_nodes_answer(tmp_path: Path) -> None:
 
         async def ask(name: str) -> str:
             async with gate, connect(fleet.node(name)) as client:
-                return str((await client.run("echo $VIGIL_SIM_NODE $HOME")).stdout)
+                return str((await client.run("echo $SIMULATED_NODE $HOME")).stdout)
 
         names = [node.name for node in fleet.nodes]
         answers = await asyncio.gather(*(ask(name) for name in names))

@@ -31,7 +31,7 @@ async def test_command_runs_in_the_home_with_an_environment_of_its_own(
     node: SimulatedNode, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_OF_THE_SERVICE", "x")
-    result = await client.run('pwd; echo "$HOME|$USER|$VIGIL_SIM_NODE|$SECRET_OF_THE_SERVICE|"; echo bad >&2; exit 7')
+    result = await client.run('pwd; echo "$HOME|$USER|$SIMULATED_NODE|$SECRET_OF_THE_SERVICE|"; echo bad >&2; exit 7')
     assert result.exit_status == 7
     assert result.stdout == f"{node.home}\n{node.home}|vigil|solo||\n"
     assert result.stderr == "bad\n"

@@ -18,6 +18,7 @@ from .main_process import MainProcess
 from .masking import SHORTEST_BYTES
 from .members import find_all_members
 from .places import (
+    is_forbidden,
     launch_directory,
     launch_ids,
     launches_directory,
@@ -58,7 +59,8 @@ _LOGIN_OWN = ("SSH_", "VIGIL_", "XDG_SESSION", "LS_COLORS", "MAIL", "TERM")
 def stage_and_start(order: Dict[str, Any]) -> Dict[str, Any]:
     """Write the launch's directory whole, start its supervisor, and say what runs.
 
-    When the launch was started before, nothing is written or started: the answer says how it stands.
+    When the launch was started before, or ended before it began, nothing is written or started: the answer says how it
+    stands, with no pid in the second case.
     """
     directory = launch_directory(order["launch"])
     if not os.path.isdir(os.path.join(directory, "lock")):
@@ -127,7 +129,7 @@ def _launcher(directory: str) -> Optional[str]:
 def _started(directory: str, *, already: bool) -> Dict[str, Any]:
     main = MainProcess(directory)
     deadline = time.monotonic() + PID_PATIENCE_S
-    while main.identity is None and time.monotonic() < deadline:
+    while main.identity is None and not is_forbidden(directory) and time.monotonic() < deadline:
         time.sleep(0.01)
     pid, start_ticks = main.identity or (None, None)
     return {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import proc
-from .proc import Listener
+from . import proc, sockets
+from .sockets import Listener
 
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  # read, not bound
 NOBODY: Dict[str, Any] = {"owner": "none", "pid": None, "command": None}
@@ -25,33 +25,33 @@ class PortWatch:
 
         A socket on exactly the host's address gets its requests before one on a wildcard address.
         """
-        sockets = relevant(proc.listeners(self.port), self.host)
-        if not sockets:
+        found = relevant(sockets.listeners(self.port), self.host)
+        if not found:
             return NOBODY
         team = tuple(sorted(members))
         self._ours = {
-            (socket.inode, team): self._ours.get((socket.inode, team)) or proc.socket_owner(socket.inode, members)
-            for socket in sockets
+            (socket.inode, team): self._ours.get((socket.inode, team)) or sockets.socket_owner(socket.inode, members)
+            for socket in found
         }
         ours = next((pid for pid in self._ours.values() if pid is not None), None)
         if ours is not None:
             return {"owner": "ours", "pid": ours, "command": proc.command(ours)}
-        stranger = self._stranger(sockets[0].inode)
+        stranger = self._stranger(found[0].inode)
         return {"owner": "other", "pid": stranger, "command": proc.command(stranger) if stranger else None}
 
     def _stranger(self, inode: int) -> Optional[int]:
         """Return who else has the socket, from one look at all processes: on a large node that takes a second."""
         if inode not in self._strangers:
-            self._strangers = {inode: proc.socket_owner(inode, proc.pids())}
+            self._strangers = {inode: sockets.socket_owner(inode, proc.pids())}
         return self._strangers[inode]
 
 
-def relevant(sockets: List[Listener], host: str) -> List[Listener]:
+def relevant(found: List[Listener], host: str) -> List[Listener]:
     """Return the sockets that a request to `host` would reach; a name in place of an address reaches any."""
-    exact = [socket for socket in sockets if socket.address == host]
+    exact = [socket for socket in found if socket.address == host]
     if exact:
         return exact
     is_address = ":" in host or host.replace(".", "").isdecimal()
     if is_address and host not in _WILDCARDS:
-        return [socket for socket in sockets if socket.address in _WILDCARDS]
-    return sockets
+        return [socket for socket in found if socket.address in _WILDCARDS]
+    return found

@@ -7,7 +7,7 @@ import time
 from typing import Any, Dict, Optional, Tuple
 
 from . import proc
-from .places import read_file, read_pair
+from .places import is_forbidden, read_file, read_pair
 
 SETTLE_S = 2.0
 """How long the supervisor has to write what it saw; it takes milliseconds."""
@@ -89,6 +89,8 @@ class MainProcess:
         lock = self._path("lock")
         if not os.path.isdir(lock):
             return "pending"
+        if is_forbidden(self.directory):
+            return "absent"
         if self.supervisor:
             return "pending" if proc.is_running(*self.supervisor) else "lost"
         return "pending" if time.time() - os.stat(lock).st_mtime < START_S else "lost"

@@ -80,14 +80,23 @@ class Census:
 
     def __init__(self) -> None:
         self._strangers: Set[int] = set()
+        self._newest_pid = b""
         self._own = os.getpid()
 
     def forget_strangers(self) -> None:
         """Judge every process anew at the next look."""
         self._strangers.clear()
+        self._newest_pid = b""
 
     def newcomers(self, launches: Mapping[str, Optional[Identity]], known: Iterable[int]) -> Dict[str, List[Stat]]:
-        """Return the processes that appeared since the last look and belong to one of the launches."""
+        """Return the processes that appeared since the last look and belong to one of the launches.
+
+        Listing /proc takes the kernel milliseconds on a full node; it is not listed when nothing was started since.
+        """
+        newest_pid = proc.newest_pid()
+        if newest_pid == self._newest_pid:
+            return {}
+        self._newest_pid = newest_pid
         present = set(proc.pids())
         self._strangers &= present
         found: Dict[str, List[Stat]] = {}

@@ -1,7 +1,8 @@
 """Watches launches for as long as its channel lives, and says as lines of JSON whatever changes, within a tick.
 
-What it costs: a tick reads one stat file per launch and the rows of listening sockets. Once a second the members are
-read and the node's new processes looked into; each minute all its processes, for those that were judged too early.
+What it costs: a tick reads one stat file per launch and asks the kernel for one port's listeners. Each second the
+members are read, every two the node's new processes looked into, each minute all its processes, for those that were
+judged too early.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .places import SHM
 from .watched import Watched
 
 SECOND_S = 1.0
+CENSUS_S = 2.0
 STRANGERS_S = 60.0
 SHARED_MEMORY_S = 60.0
 SPACE_S = 10.0
@@ -97,6 +99,7 @@ class Observer:
         if set(kept) - set(self._watched):
             self._census.forget_strangers()
             self._due.pop("second", None)
+            self._due.pop("census", None)
         self._watched = kept
 
     def _look(self, now_s: float) -> List[Dict[str, Any]]:
@@ -107,7 +110,8 @@ class Observer:
                 {"k": "hello", "boot_id": proc.boot_id(), "at": time.time(), "pid": os.getpid(), "protocol": PROTOCOL}
             )
         is_second = self._is_due("second", SECOND_S, now_s)
-        if (self._watched and is_second) or any(watched.is_puzzled for watched in self._watched.values()):
+        is_puzzled = any(watched.is_puzzled for watched in self._watched.values())
+        if is_puzzled or (self._watched and self._is_due("census", CENSUS_S, now_s)):
             self._take_census(now_s)
         for watched in self._watched.values():
             said += watched.look(now_s, is_second=is_second)

@@ -37,6 +37,29 @@ def existing_launch(launch_id: str) -> str:
     return directory
 
 
+def forbid_start(directory: str) -> bool:
+    """Make sure that a launch which was not started never will be; tell whether that is so.
+
+    A start and its end may be asked for at the same moment, on two channels: whoever makes `lock` first decides.
+    """
+    make_private_directory(root())
+    make_private_directory(launches_directory())
+    make_private_directory(directory)
+    try:
+        os.mkdir(os.path.join(directory, "lock"), 0o700)
+    except FileExistsError:
+        return is_forbidden(directory)
+    except OSError as error:
+        raise Refused("directory_unusable", "%s: %s" % (directory, error.strerror)) from error
+    write_private_file(os.path.join(directory, "forbidden"), b"")
+    return True
+
+
+def is_forbidden(directory: str) -> bool:
+    """Tell whether the launch was ended before it began."""
+    return os.path.exists(os.path.join(directory, "forbidden"))
+
+
 def launch_ids() -> List[str]:
     """Return the launches that have a directory, oldest id first."""
     try:

@@ -1,21 +1,18 @@
-"""What /proc says of processes and sockets; a process is known by its pid and its start time, never by its pid."""
+"""What /proc says of processes; one is known by its pid and its start time, never by its pid alone."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import re
-import socket
 from contextlib import suppress
 from functools import lru_cache
-from typing import Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 from .places import read_file
 
 MARK = b"VIGIL_LAUNCH_ID="
 COMMAND_LIMIT = 300
-_LISTEN = b"0A"
-_MAPPED_IPV4 = b"\0" * 10 + b"\xff\xff"
 _STAT_WORDS = 22
 """How many fields after the name are needed: up to rss, field 24."""
 _SECRET_NAME = re.compile(r"(^|[-_.])(api_?key|key|token|password|passwd|secret)$", re.IGNORECASE)
@@ -77,6 +74,11 @@ def pids() -> List[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
+def newest_pid() -> bytes:
+    """Return the pid that was given out last: while it is the same, nothing has been started on the node."""
+    return (read_file("/proc/loadavg") or b"").rpartition(b" ")[2]
+
+
 @lru_cache(maxsize=1)
 def boot_id() -> str:
     """Return the id that the kernel made up at this boot."""
@@ -132,43 +134,6 @@ def read_bytes(pid: int) -> Optional[int]:
     return None
 
 
-class Listener(NamedTuple):
-    """A listening TCP socket."""
-
-    address: str
-    uid: int
-    inode: int
-
-
-def listeners(port: int) -> List[Listener]:
-    """Return the sockets that listen on a port; one on `::` appears in tcp6 alone and serves IPv4 too."""
-    found: List[Listener] = []
-    for name in ("tcp", "tcp6"):
-        found += parse_listeners(_listening_rows("/proc/net/" + name), port)
-    return found
-
-
-def parse_listeners(rows: Iterable[bytes], port: int) -> List[Listener]:
-    """Return the listeners on a port among rows of /proc/net/tcp or tcp6 (columns 1, 3, 7 and 9)."""
-    wanted = b":%04X" % port
-    found = []
-    for row in rows:
-        if wanted in row:
-            _, local, _, state, _, _, _, uid, _, inode = row.split(None, 10)[:10]
-            if state == _LISTEN and local.endswith(wanted):
-                found.append(Listener(_address(local.split(b":")[0]), int(uid), int(inode)))
-    return found
-
-
-def socket_owner(inode: int, among: Iterable[int]) -> Optional[int]:
-    """Return the first of these processes that has the socket open; those of other users cannot be looked into."""
-    wanted = "socket:[%d]" % inode
-    for pid in among:
-        if any(target == wanted for target in open_files(pid)):
-            return pid
-    return None
-
-
 def open_files(pid: int) -> Iterator[str]:
     """Yield what each descriptor of the process leads to."""
     directory = "/proc/%d/fd" % pid
@@ -179,35 +144,6 @@ def open_files(pid: int) -> Iterator[str]:
     for name in names:
         with suppress(OSError):
             yield os.readlink(directory + "/" + name)
-
-
-def _listening_rows(path: str) -> Iterator[bytes]:
-    """Yield the rows of listening sockets: the kernel lists them first, so the thousands of others are not read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        rest = b""
-        while True:
-            part = os.read(descriptor, 16384)
-            if not part:
-                return
-            *rows, rest = (rest + part).split(b"\n")
-            for row in rows:
-                if row and b" 0A " not in row and b"local_address" not in row:
-                    return
-                yield row
-    finally:
-        os.close(descriptor)
-
-
-def _address(text: bytes) -> str:
-    """Return an address from the kernel's words in hexadecimal, each in the machine's (little-endian) order."""
-    raw = bytes.fromhex(text.decode("ascii"))
-    data = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
-    data = data[12:] if data.startswith(_MAPPED_IPV4) else data
-    return socket.inet_ntop(socket.AF_INET6 if len(data) == len(_MAPPED_IPV4) + 4 else socket.AF_INET, data)
 
 
 def _without_secrets(words: List[str]) -> List[str]:

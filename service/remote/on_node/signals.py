@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from . import proc
 from .main_process import MainProcess
 from .members import find_members, record_members
-from .places import existing_launch
+from .places import forbid_start, launch_directory
 from .proc import Stat
 from .shared_memory import record_shared_memory
 
@@ -23,10 +23,13 @@ def signal(request: Dict[str, Any]) -> Dict[str, Any]:
     """Send SIGTERM to the main process, or SIGKILL to everything of the launch, and say who got it.
 
     With the main process gone, SIGTERM goes to what it left; after a reboot there is nothing to signal. What the launch
-    has in shared memory is noted first: once its processes are dead, nothing tells whose it was.
+    has in shared memory is noted first: once its processes are dead, nothing tells whose it was. A launch that was not
+    started yet is forbidden to start.
     """
-    directory = existing_launch(request["launch"])
+    directory = launch_directory(request["launch"])
     main = MainProcess(directory)
+    if forbid_start(directory):
+        return {"pids": [], "process": dict(main.look(time.monotonic()), members=0)}
     if main.boot_id != proc.boot_id():
         return {"pids": [], "process": dict(main.settled(), members=0)}
     members = find_members(request["launch"], main.identity)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from service.remote.on_node import proc
+from service.remote.on_node import proc, sockets
 from service.remote.on_node.listening import PortWatch, relevant
-from service.remote.on_node.proc import Listener
+from service.remote.on_node.sockets import Listener
 from tests.remote.conftest import eventually
 
 REST = b" S 1 77 88 0 -1 4194560 1 2 3 4 100 20 3 4 20 0 9 0 271998 1000 512 18446744073709551615"
@@ -88,10 +88,10 @@ TCP6 = (
 
 
 def test_listeners_are_read_from_both_tables() -> None:
-    assert proc.parse_listeners(TCP.splitlines(), 0x4A36) == [Listener("127.0.0.1", 0, 329393)]
-    assert proc.parse_listeners(TCP.splitlines(), 0x4A37) == [Listener("0.0.0.0", 1000, 329394)]
-    assert proc.parse_listeners(TCP.splitlines(), 0xC0DE) == []
-    assert proc.parse_listeners(TCP6.splitlines(), 0x4A36) == [
+    assert sockets.parse_listeners(TCP.splitlines(), 0x4A36) == [Listener("127.0.0.1", 0, 329393)]
+    assert sockets.parse_listeners(TCP.splitlines(), 0x4A37) == [Listener("0.0.0.0", 1000, 329394)]
+    assert sockets.parse_listeners(TCP.splitlines(), 0xC0DE) == []
+    assert sockets.parse_listeners(TCP6.splitlines(), 0x4A36) == [
         Listener("::", 0, 400001),
         Listener("::1", 0, 400002),
         Listener("127.0.0.1", 0, 400003),
@@ -110,16 +110,16 @@ def test_listeners_are_read_from_both_tables() -> None:
     ],
 )
 def test_a_request_reaches_the_exact_address_first(host: str, reached: list[str]) -> None:
-    sockets = [Listener(address, 0, 1) for address in ("127.0.0.1", "0.0.0.0", "::", "10.1.2.3")]
-    assert [found.address for found in relevant(sockets, host)] == reached
+    found = [Listener(address, 0, 1) for address in ("127.0.0.1", "0.0.0.0", "::", "10.1.2.3")]
+    assert [socket.address for socket in relevant(found, host)] == reached
 
 
 def test_only_the_rows_of_listeners_are_read(tmp_path: Path) -> None:
     table = tmp_path / "tcp"
     table.write_bytes(TCP + b"".join(TCP.splitlines(keepends=True)[3:] * 10_000))
-    rows = list(proc._listening_rows(str(table)))
+    rows = list(sockets._listening_rows(str(table)))
     assert len(rows) == 3
-    assert proc.parse_listeners(rows, 0x4A37)
+    assert sockets.parse_listeners(rows, 0x4A37)
 
 
 def test_a_port_is_watched_through_its_changes_of_hands() -> None:
@@ -167,3 +167,29 @@ async def test_a_long_command_is_cut_and_a_dead_ones_is_its_name() -> None:
         eventually_zombie(process.pid)
         assert proc.command(process.pid) == "sleep"
     assert proc.command(process.pid) is None
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::1", "::"])
+def test_kernel_and_proc_say_the_same(address: str) -> None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        server = socket.create_server((address, 0), family=family)
+    except OSError:
+        pytest.skip(f"this machine has no {address}")
+    with server:
+        port = server.getsockname()[1]
+        inode = os.fstat(server.fileno()).st_ino
+        table = Path("/proc/net/tcp6" if ":" in address else "/proc/net/tcp").read_bytes()
+        expected = [Listener(address, os.getuid(), inode)]
+        assert sockets.parse_listeners(table.splitlines(), port) == expected
+        assert sockets.ask_kernel(family, port) == expected
+        assert sockets.listeners(port) == expected
+    assert sockets.ask_kernel(family, port) == []
+
+
+def test_where_netlink_is_not_proc_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "_SOCK_DIAG", 31)  # a protocol that no kernel has
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert sockets.ask_kernel(socket.AF_INET, port) is None
+        assert [found.address for found in sockets.listeners(port)] == ["127.0.0.1"]

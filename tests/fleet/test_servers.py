@@ -1,0 +1,195 @@
+"""Servers: claims, failures, stops that leave something, cancels, waiting."""
+
+import asyncio
+import json
+import os
+
+import pytest
+
+from service.operations import stopping
+from service.simulator.homes import state_dir
+from tests.fleet.conftest import World
+
+
+@pytest.fixture(autouse=True)
+async def atlas(world: World) -> None:
+    await world.take_in(world.atlas)
+
+
+async def test_of_two_launches_for_one_gpu_one_wins(world: World) -> None:
+    await world.place("a", gpus=[0])
+    await world.place("b", gpus=[0])
+    answers = await asyncio.gather(*(world.api.call("POST", f"/servers/{name}/launch") for name in ("a", "b")))
+    assert sorted(status for status, _ in answers) == [202, 409]
+    winner = "a" if answers[0][0] == 202 else "b"
+    (refused,) = [document for status, document in answers if status == 409]
+    assert (refused["code"], refused["context"]["holder"]) == ("gpu_taken", winner)
+    assert (await world.get(f"/servers/{'b' if winner == 'a' else 'a'}"))["state"] == "stopped"
+
+
+async def test_of_two_launches_for_one_port_one_wins(world: World) -> None:
+    port = world.atlas.port_range.start + 3
+    await world.place("a", port=port)
+    await world.place("b", port=port)
+    answers = await asyncio.gather(*(world.api.call("POST", f"/servers/{name}/launch") for name in ("a", "b")))
+    assert sorted(status for status, _ in answers) == [202, 409]
+    (refused,) = [document for status, document in answers if status == 409]
+    assert refused["code"] == "port_taken"
+
+
+async def test_twenty_launches_with_one_key_start_one(world: World) -> None:
+    await world.place()
+    calls = [world.api.call("POST", "/servers/one/launch", key="again") for _ in range(20)]
+    answers = await asyncio.gather(*calls)
+    assert {status for status, _ in answers} == {202}
+    assert len({document["id"] for _, document in answers}) == 1
+    await world.until_state("one", "ready")
+    assert (await world.get("/servers/one"))["launch"]["number"] == 1
+
+
+async def test_free_gpus_are_chosen_and_run_out(world: World) -> None:
+    first = await world.bring_up("a")
+    second = await world.bring_up("b")
+    assert first["launch"]["gpus"][0]["uuid"] != second["launch"]["gpus"][0]["uuid"]
+    await world.place("c")
+    problem = await world.post("/servers/c/launch", expect=409)
+    assert problem["code"] == "gpus_unavailable"
+    assert "held by server a" in problem["detail"]
+
+
+async def test_an_environment_that_is_not_there(world: World) -> None:
+    recipe = world.recipe(python="/not/there/python")
+    await world.post("/profiles", {"name": "p", "recipe": recipe}, expect=201)
+    created = await world.post("/servers", {"name": "one", "profile": "p", "node": "atlas", "launch": True}, expect=201)
+    failed = await world.until_state("one", "failed")
+    assert failed["reason"] == "start_failed"
+    assert "/not/there/python" in failed["message"]
+    operation = await world.get(f"/operations/{created['operation']['id']}")
+    assert (operation["state"], operation["problem"]["code"]) == ("failed", "start_failed")
+    await world.until("/operations?server=one&state=running", lambda page: not page["items"])
+    await world.post("/servers/one/launch")  # the claims were given back
+
+
+async def test_a_missing_secret_fails_the_start_and_names_the_reference(world: World) -> None:
+    recipe = world.recipe(secret_args={"api-key": {"env": "VIGIL_TEST_NOT_SET"}})
+    await world.post("/profiles", {"name": "p", "recipe": recipe}, expect=201)
+    await world.post("/servers", {"name": "one", "profile": "p", "node": "atlas", "launch": True}, expect=201)
+    failed = await world.until_state("one", "failed")
+    assert "VIGIL_TEST_NOT_SET" in failed["message"]
+
+
+async def test_a_stop_that_leaves_something_says_what_and_can_be_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "PROOF_S", 1)
+    server = await world.bring_up()
+    gpu = server["launch"]["gpus"][0]["uuid"]
+    holder = state_dir(world.atlas.home) / "holders" / f"{os.getpid()}.json"
+    holder.write_text(json.dumps({gpu: 4096}))
+    await world.post("/servers/one/stop")
+    failed = await world.until_state("one", "failed")
+    assert failed["reason"] == "stop_incomplete"
+    assert f"memory of GPU {gpu}" in failed["message"]
+    problem = await world.post("/servers/one/launch", expect=409)
+    assert problem["code"] == "leftovers_remain"
+    assert (await world.api.call("DELETE", "/servers/one"))[1]["code"] == "leftovers_remain"
+    holder.unlink()
+    await world.post("/servers/one/stop")
+    await world.until_state("one", "stopped")
+    assert await world.reasons("one") == [
+        "launch_requested",
+        "became_ready",
+        "stop_requested",
+        "stop_incomplete",
+        "stop_requested",
+        "stop_verified",
+    ]
+
+
+async def test_a_stop_takes_the_place_of_a_launch(world: World) -> None:
+    await world.place(script="default")
+    launch = await world.post("/servers/one/launch")
+    await world.until("/servers/one", lambda document: document["launch"]["phase"])
+    await world.post("/servers/one/stop")
+    await world.until_state("one", "stopped")
+    assert (await world.get(f"/operations/{launch['id']}"))["state"] == "canceled"
+    assert world.atlas.processes() == []
+
+
+async def test_a_stop_at_once_after_a_launch_leaves_nothing_running(world: World) -> None:
+    await world.place()
+    await world.post("/servers/one/launch")
+    await world.post("/servers/one/stop")
+    await world.until_state("one", "stopped")
+    await asyncio.sleep(1)
+    assert [process for process in world.atlas.processes() if "sglang" in str(process)] == []
+    await world.post("/servers/one/launch")
+    await world.until_state("one", "ready")
+
+
+async def test_canceling_a_launch_stops_it(world: World) -> None:
+    await world.place(script="default")
+    launch = await world.post("/servers/one/launch")
+    stop = await world.post(f"/operations/{launch['id']}/cancel")
+    assert stop["kind"] == "stop"
+    await world.until_state("one", "stopped")
+    problem = await world.post(f"/operations/{stop['id']}/cancel", expect=409)
+    assert problem["code"] == "illegal_move"
+
+
+async def test_requests_that_do_not_fit_the_state(world: World) -> None:
+    await world.bring_up()
+    assert (await world.post("/servers/one/launch", expect=409))["code"] == "illegal_move"
+    assert (await world.api.call("DELETE", "/servers/one"))[1]["code"] == "illegal_move"
+    await world.post("/servers/one/stop")
+    assert (await world.post("/servers/one/stop", expect=409))["code"] == "operation_in_progress"
+    await world.until_state("one", "stopped")
+
+
+async def test_a_stopped_server_is_restarted_by_a_launch(world: World) -> None:
+    await world.place()
+    await world.post("/servers/one/restart")
+    await world.until_state("one", "ready")
+    await world.post("/servers/one/restart")
+    again = await world.until("/servers/one", lambda item: item["state"] == "ready" and item["launch"]["number"] == 2)
+    assert again["desired"] == "running"
+
+
+async def test_waiting(world: World) -> None:
+    await world.place(script="default")
+    assert (await world.api.call("GET", "/servers/one/wait"))[0] == 409
+    await world.post("/servers/one/launch")
+    status, problem = await world.api.call("GET", "/servers/one/wait?timeout_s=0.5")
+    assert (status, problem["code"], problem["context"]["state"]) == (504, "wait_timed_out", "starting")
+    waits = [world.api.call("GET", f"/servers/one/wait?timeout_s=30&x={number}") for number in range(30)]
+    assert {status for status, _ in await asyncio.gather(*waits)} == {200}
+
+
+async def test_a_crash_while_serving_is_recorded_and_its_log_is_kept(world: World) -> None:
+    server = await world.bring_up()
+    os.kill(server["launch"]["pid"], 9)
+    failed = await world.until_state("one", "failed")
+    assert failed["reason"] == "process_exited"
+    log = await world.api.http.get(f"/api/v1/launches/{failed['launch']['id']}/log?tail=5")
+    assert log.text.count("\n") <= 6
+    assert int(log.headers["X-Log-Size"]) > 1000
+
+
+async def test_the_log_is_read_in_parts_and_followed(world: World) -> None:
+    server = await world.bring_up()
+    path = f"/api/v1/launches/{server['launch']['id']}/log"
+    whole = (await world.api.http.get(path)).content
+    first = await world.api.http.get(path, params={"offset": 0, "limit": 100})
+    rest = await world.api.http.get(path, params={"offset": first.headers["X-Log-Next-Offset"]})
+    assert first.content + rest.content == whole
+    only = await world.api.http.get(path, params={"contains": "fired up"})
+    assert only.text.count("\n") == 1
+    both = await world.api.http.get(path, params={"offset": 0, "tail": 1})
+    assert both.json()["code"] == "invalid_input"
+    await world.post("/servers/one/stop")
+    stream = await world.api.http.get(path, headers={"Accept": "text/event-stream", "Last-Event-ID": "100"})
+    events = [block for block in stream.text.split("\n\n") if block.startswith("event: log")]
+    texts = [json.loads(block.split("data: ", 1)[1]) for block in events]
+    final = (await world.api.http.get(path)).content
+    assert "".join(texts).encode() == final[100:]
+    assert "event: end" in stream.text
