@@ -17,6 +17,7 @@ from service.simulator.specs import ENGINE_VERSIONS, NodeSpec
 USER = "vigil"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENGINE_SOURCES = Path(__file__).parent / "engine"
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where engines leave their segments
 BUS_NUMBERS = (0x1B, 0x43, 0x52, 0x61, 0x9D, 0xC3, 0xD1, 0xDF)
 """PCI buses of the eight GPUs of one common board."""
 GPU_NAMESPACE = uuid.UUID("5b2f0e0a-6d0c-4a41-9f5c-2f1e9d3b7c60")
@@ -67,6 +68,13 @@ def build_home(spec: NodeSpec, home: Path) -> None:
         _write_environment(home, version)
     for model in spec.models:
         write_model(model, home / "models" / model.name)
+
+
+def remove_shared_memory(home: Path) -> None:
+    """Remove what the ended engines of a node left in /dev/shm; they noted the names."""
+    for note in (state_dir(home) / "shm").iterdir():
+        (SHARED_MEMORY / note.name).unlink(missing_ok=True)
+        note.unlink()
 
 
 def _gpu_rows(spec: NodeSpec) -> list[dict[str, object]]:

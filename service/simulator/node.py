@@ -7,12 +7,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from service.simulator.homes import engine_python, gpu_uuids, state_dir
+from service.simulator.homes import engine_python, gpu_uuids, remove_shared_memory, state_dir
 from service.simulator.processes import NodeProcess, find_processes, kill_processes
 from service.simulator.specs import NodeSpec
 from service.simulator.ssh_server import SshServer
-
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where engines leave their segments
 
 
 class SimulatedNode:
@@ -135,9 +133,7 @@ class SimulatedNode:
     def bury(self) -> None:
         """Collect the node's killed processes and remove what its engines left in /dev/shm."""
         self._server.bury_commands()
-        for note in (state_dir(self.home) / "shm").iterdir():
-            (SHARED_MEMORY / note.name).unlink(missing_ok=True)
-            note.unlink()
+        remove_shared_memory(self.home)
 
     def set_gpu_fault(self, fault: Mapping[str, object] | None) -> None:
         """Make nvidia-smi fail in a given way, or heal it; the keys are listed in engine/nvidia_smi.py."""

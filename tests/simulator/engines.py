@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from service.simulator.homes import engine_python, session_environment
+from service.simulator.homes import engine_python, remove_shared_memory, session_environment
 from service.simulator.processes import kill_processes
 from service.simulator.specs import NEWEST_ENGINE, NodeSpec
 
@@ -55,12 +55,12 @@ class RunningEngine:
     def __init__(self, process: subprocess.Popen[bytes], log_path: Path, port: int) -> None:
         self.process = process
         self.port = port
-        self._log_path = log_path
+        self.log_path = log_path
 
     @property
     def log(self) -> str:
         """The whole log with line ends in place of carriage returns."""
-        return self._log_path.read_text(encoding="utf-8").replace("\r", "\n")
+        return self.log_path.read_text(encoding="utf-8").replace("\r", "\n")
 
     def wait_for(self, text: str, deadline_s: float = DEADLINE_S) -> None:
         """Wait until a text is in the log."""
@@ -168,6 +168,7 @@ class EngineHome:
             kill_processes(self.path)
             for process in self._running:
                 process.wait()
+            remove_shared_memory(self.path)
 
 
 def stop(pid: int) -> None:

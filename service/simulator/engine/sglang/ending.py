@@ -34,11 +34,11 @@ class Ending:
         kill_self()
 
     def with_code(self, code: int) -> Any:
-        """Kill the children and exit, leaving nothing in /dev/shm."""
+        """Kill the children and exit."""
         self._be_first()
         self._say_kill(include_parent=False)
         self._children.kill_all()
-        self._shared_memory.remove()
+        self._shared_memory.end()
         os._exit(code)
 
     def after_failure(self, pause_s: float) -> Any:

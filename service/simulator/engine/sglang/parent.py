@@ -53,9 +53,9 @@ class Parent:
         """Run the engine; ends the process."""
         self._listen_to_signals()
         pass_phase("spawning", self._script, self._console)
-        self._spawn()
         if self._script.has_shared_memory:
             self._shared_memory.create()
+        self._spawn()
         ready = self._wait_for_ranks()
         frontend = Frontend(self._plan, self._script, self._channels[0], self._console)
         frontend.tokens = ready["tokens"]
@@ -220,7 +220,7 @@ class Parent:
         for channel in self._channels:
             channel.send({"op": "shutdown"})
         if not self._plan.version.is_newest:
-            self._shared_memory.remove()
+            self._shared_memory.end()
             self._ending.by_kill()
         for line in ("Shutting down", "Waiting for application shutdown.", "Application shutdown complete."):
             self._console.uvicorn("info", line)
