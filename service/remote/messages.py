@@ -67,8 +67,8 @@ class LaunchOrder:
 class Started:
     """What came of an order.
 
-    `pid` is None when the supervisor had not written it within five seconds, or (with `already_started`) when the launch
-    was ended before it began and will never start.
+    `pid` is None when the supervisor had not written it within five seconds, or (with `already_started`) when the
+    launch was ended before it began and will never start.
     """
 
     launcher: Launcher

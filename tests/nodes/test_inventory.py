@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.nodes.inventory import Gpu, GpuHolder, Inventory, parse_inventory
@@ -74,7 +74,8 @@ NVML library version: 550.144
 NONE_SUPPORTED = """Failed to initialize NVML: No supported GPUs were found
 Unable to determine the number of GPUs
 """
-ALL_LOST = """Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system to recover this GPU
+ALL_LOST = """Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  \
+Reboot the system to recover this GPU
 """
 BROKEN = [
     (9, NO_DRIVER, "couldn't communicate"),
@@ -249,6 +250,7 @@ def test_an_old_driver_without_the_newer_fields_is_fine() -> None:
     assert read(call(row(0, GPU_A)), gpu_extra=extra).gpus[0].is_free
 
 
+@settings(deadline=None)
 @given(st.text(), st.sampled_from([0, 6, 9, 14, 255, None]), st.text(), st.text())
 def test_no_text_is_too_odd(query: str, code: int | None, holders: str, extra: str) -> None:
     for text in (query, row(0, GPU_A) + query, query + row(0, GPU_A)):

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.clock import from_epoch
@@ -62,6 +62,7 @@ class Heard:
         self.feed = LineFeed("node", self.lines.append, self.closed.append)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([b"a", b"bc\n", b"\n", b"d\ne", b""]), max_size=12), st.data())
 def test_any_cutting_gives_the_same_lines(pieces: list[bytes], data: Any) -> None:
     whole = b"".join(pieces)

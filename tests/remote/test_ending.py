@@ -281,6 +281,24 @@ async def test_shared_memory_that_the_launch_had_open_is_removed_once_it_is_dead
     assert bystander.exists()
 
 
+async def test_a_killed_engines_semaphores_are_removed(
+    node: NodeSession, launches: Launches, shm: SharedMemory
+) -> None:
+    program = (
+        "import multiprocessing as m, time; c = m.get_context('spawn'); s = c.Semaphore(); "
+        "print(s._semlock.name, flush=True); time.sleep(60)"
+    )
+    order = launches.order(PYTHON, "-c", program)
+    await node.stage_and_start(order)
+    name = await eventually((launches.directory(order) / "log").read_text)
+    path = shm.path(f"sem.{name.strip().lstrip('/')}")
+    assert path.exists()
+    await node.signal(order.launch_id, SignalStep.KILL)
+    left = await node.verify(order.launch_id, port=1)
+    assert (left.shm_removed, left.is_clear) == ((path.name,), True)
+    assert not path.exists()
+
+
 async def test_shared_memory_in_use_by_a_living_launch_stays(
     node: NodeSession, launches: Launches, shm: SharedMemory
 ) -> None:
@@ -298,15 +316,14 @@ async def test_shared_memory_in_use_by_a_living_launch_stays(
     assert path.exists()
 
 
-async def test_shared_memory_is_attributed_by_pid_and_by_the_engines_names(
+async def test_shared_memory_is_attributed_by_pid_and_never_by_a_name_alone(
     node: NodeSession, launches: Launches, shm: SharedMemory
 ) -> None:
     order = launches.shell("exec sleep 60")
     pid = (await node.stage_and_start(order)).pid
     await eventually(lambda: launches.pids(order))
     ours = [f"sgl_shm_kv_{pid}_ab12", f"multi_tokenizer_args_{pid}", f"torch_{pid}_12_0", f"cuda.shm.0.{pid:x}.1"]
-    ours.append(f"sglang_loads_{os.getpid()}_0f.shm")
-    doubtful = [f"psm_{os.getpid()}_doubt", f"nccl-{os.getpid()}"]
+    doubtful = [f"psm_{os.getpid()}_doubt", f"nccl-{os.getpid()}", f"sglang_loads_{os.getpid()}_0f.shm"]
     for name in [*ours, *doubtful]:
         shm.path(name).write_bytes(b"x")
     old = shm.path(f"sgl_shm_old_{pid}_ff")
@@ -322,6 +339,7 @@ async def test_shared_memory_is_attributed_by_pid_and_by_the_engines_names(
         await node.signal(order.launch_id, SignalStep.KILL)
         left = await node.verify(order.launch_id, port=1)
         assert set(left.shm_removed) - {foreign.name} == set(ours)
+        assert not [name for name in doubtful if not (Path("/dev/shm") / name).exists()]
         assert set(doubtful) <= set(left.shm_unproven)
         assert (left.shm, left.is_clear) == ((), True)
         assert old.exists()

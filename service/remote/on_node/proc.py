@@ -134,16 +134,17 @@ def read_bytes(pid: int) -> Optional[int]:
     return None
 
 
-def open_files(pid: int) -> Iterator[str]:
-    """Yield what each descriptor of the process leads to."""
+def open_files(pid: int) -> Iterator[Tuple[str, str]]:
+    """Yield the path of each descriptor of the process, and what it leads to."""
     directory = "/proc/%d/fd" % pid
     try:
         names = os.listdir(directory)
     except OSError:
         return
     for name in names:
+        path = directory + "/" + name
         with suppress(OSError):
-            yield os.readlink(directory + "/" + name)
+            yield path, os.readlink(path)
 
 
 def _without_secrets(words: List[str]) -> List[str]:

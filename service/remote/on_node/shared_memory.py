@@ -1,7 +1,7 @@
-"""Which entries of /dev/shm are a launch's: those its processes had open, those named after them, the engine's own.
+"""Which entries of /dev/shm are a launch's: those that its processes had open or mapped, and those named after them.
 
-SGLang leaves `sglang_loads_*`, `sgl_shm_<kind>_<pid>_*`, `multi_tokenizer_args_<pid>`, `psm_*`, `nccl-*`, `cuda.shm.*`
-behind when it is killed, and the next start dies of a full tmpfs (facts: SGLang section 6).
+SGLang leaves `sglang_loads_*`, `sgl_shm_<kind>_<pid>_*`, `multi_tokenizer_args_<pid>`, `sem.mp-*`, `psm_*`,
+`nccl-*` and `cuda.shm.*` behind when it is killed, and the next start dies of a full tmpfs (facts: SGLang section 6).
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ from __future__ import annotations
 import os
 import re
 import stat as modes
+from contextlib import suppress
 from typing import Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from . import proc
 from .places import SHM, append_private_file, read_file
 
 CLOCK_SLACK_S = 2.0
-_ENGINES_OWN = re.compile(r"sglang_loads_.*\.shm|sgl_shm_.+|multi_tokenizer_args_\d+")
-_COMMON = re.compile(r"(psm_|nccl-|cuda\.shm\.|sem\.|torch_|__KMP_REGISTERED_LIB_).+")
+_MAPPED = re.compile(rb" (\d+) +%b/" % SHM.encode("ascii"))
+_USUAL = re.compile(
+    r"(sglang_loads_|sgl_shm_|multi_tokenizer_args_|psm_|nccl-|cuda\.shm\.|sem\.|torch_|__KMP_REGISTERED_LIB_).+"
+)
+"""What engines and their libraries leave; by its name alone such an entry may be any launch's, or any program's."""
 
 
 class Entry(NamedTuple):
@@ -37,7 +41,10 @@ class Verdict(NamedTuple):
 def record_shared_memory(directory: str, pids: Iterable[int]) -> None:
     """Note what these processes have open or mapped in /dev/shm: the only proof of whose a `psm_1a2b3c` is."""
     known = set(recorded_shared_memory(directory))
-    new = [entry for entry in _used_by(pids) if entry not in known and "\n" not in entry.name]
+    used = inodes_used_by(pids)
+    new = [
+        entry for entry, _ in _own_entries() if entry.inode in used and entry not in known and "\n" not in entry.name
+    ]
     if new:
         lines = "".join("%d %s\n" % entry for entry in sorted(new))
         append_private_file(os.path.join(directory, "shm"), lines.encode("utf-8", "surrogateescape"))
@@ -53,27 +60,40 @@ def recorded_shared_memory(directory: str) -> List[Entry]:
 def clear_shared_memory(directory: str, pids: Set[int], window: Tuple[float, float], *, may_remove: bool) -> Verdict:
     """Remove what is provably the launch's, and say what stays.
 
-    Proof is: noted as open in one of its processes; or named after one of its `pids`; or named as only the engine names
-    things. The last two must have been written within `window`. Whatever a living process still uses stays, and
-    whatever belongs to another user is not looked at.
+    Proof is: noted as used by one of its processes; or named after one of its `pids`, in the usual way, and written
+    within `window`. Whatever a living process still uses stays. Another user's entries are not looked at.
     """
     recorded = set(recorded_shared_memory(directory))
     proven, unproven = [], []
     for entry, facts in _own_entries():
         is_in_window = window[0] - CLOCK_SLACK_S <= facts.st_mtime <= window[1] + CLOCK_SLACK_S
-        is_named = bool(_pids_in(entry.name) & pids) or _ENGINES_OWN.fullmatch(entry.name) is not None
-        if entry in recorded or (is_in_window and is_named):
+        is_usual = is_in_window and _USUAL.fullmatch(entry.name) is not None
+        if entry in recorded or (is_usual and _pids_in(entry.name) & pids):
             proven.append(entry)
-        elif is_in_window and _COMMON.fullmatch(entry.name):
+        elif is_usual:
             unproven.append(entry)
-    in_use = _used_by(proc.pids()) if proven or unproven else set()
-    verdict = Verdict([], [], [entry.name for entry in unproven if entry not in in_use])
+    used = inodes_used_by(proc.pids()) if proven or unproven else set()
+    verdict = Verdict([], [], [entry.name for entry in unproven if entry.inode not in used])
     for entry in proven:
-        if entry in in_use and entry not in recorded:
-            continue  # another launch's, alive
-        is_gone = may_remove and entry not in in_use and _remove(entry)
+        is_gone = may_remove and entry.inode not in used and _remove(entry)
         (verdict.removed if is_gone else verdict.left).append(entry.name)
     return verdict
+
+
+def inodes_used_by(pids: Iterable[int]) -> Set[int]:
+    """Return the files of /dev/shm that processes have open or mapped, as far as this user may see.
+
+    By inode, since the name of a semaphore is given to it only after it is mapped.
+    """
+    found: Set[int] = set()
+    for pid in pids:
+        for descriptor, target in proc.open_files(pid):
+            if target.startswith(SHM + "/"):
+                with suppress(OSError):
+                    found.add(os.stat(descriptor).st_ino)
+        maps = read_file("/proc/%d/maps" % pid) or b""
+        found.update(int(inode) for inode in _MAPPED.findall(maps))
+    return found
 
 
 def _own_entries() -> List[Tuple[Entry, os.stat_result]]:
@@ -106,24 +126,6 @@ def _remove(entry: Entry) -> bool:
     except OSError:
         return False
     return True
-
-
-def _used_by(pids: Iterable[int]) -> Set[Entry]:
-    """Return the entries that processes have open or mapped, as far as this user may see."""
-    names: Set[str] = set()
-    prefix = SHM + "/"
-    for pid in pids:
-        names.update(target[len(prefix) :] for target in proc.open_files(pid) if target.startswith(prefix))
-        maps = read_file("/proc/%d/maps" % pid) or b""
-        if prefix.encode("ascii") in maps:
-            for line in maps.decode("utf-8", "surrogateescape").split("\n"):
-                names.add(line.partition(prefix)[2])
-    found = set()
-    for name in names:
-        facts = _facts(name) if name and "/" not in name else None
-        if facts:
-            found.add(Entry(facts.st_ino, name))
-    return found
 
 
 def _pids_in(name: str) -> Set[int]:

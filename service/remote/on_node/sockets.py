@@ -88,7 +88,7 @@ def socket_owner(inode: int, among: Iterable[int]) -> Optional[int]:
     """Return the first of these processes that has the socket open; those of other users cannot be looked into."""
     wanted = "socket:[%d]" % inode
     for pid in among:
-        if any(target == wanted for target in open_files(pid)):
+        if any(target == wanted for _, target in open_files(pid)):
             return pid
     return None
 

@@ -37,6 +37,7 @@ class Watched:
         self._effort = Effort()
         self._sent: Dict[str, Any] = {}
         self._is_running = False
+        self._has_listened = False
 
     @property
     def is_hurried(self) -> bool:
@@ -89,6 +90,9 @@ class Watched:
         self._take_main()
         said = self._log_lines()
         facts: Dict[str, Any] = {"listener": self._listener()}
+        if facts["listener"]["owner"] == "ours" and not self._has_listened:
+            self._has_listened = True  # by now it has all that it will share
+            self.record_shared_memory()
         if not (self.main.is_settling or (self.is_behind and not self._is_running)):
             facts["process"] = dict(process, members=len(self.members))
         if is_second:
