@@ -16,8 +16,9 @@ class AcceptanceWatch:
     first: bytes = b""
     last_line: int = 0
     last: bytes = b""
-    was_above: bool = False
-    """Whether any draft token was ever accepted."""
+    lines: int = 0
+    total: float = 0.0
+    """The sum of the accept lengths of all `lines`."""
 
     def note(self, raw: bytes, spot: int, line: int) -> None:
         """Fold one batch line in; lines without an accept length say nothing."""
@@ -25,9 +26,14 @@ class AcceptanceWatch:
         if place < 0:
             return
         place += len(_KEY)
-        if raw[place : place + 4] > FLOOR:
+        length = raw[place : place + 4]
+        try:
+            self.total += float(length)
+        except ValueError:
+            return
+        self.lines += 1
+        if length > FLOOR:
             self.count = 0
-            self.was_above = True
             return
         if self.count == 0:
             self.first_line, self.first = line, raw

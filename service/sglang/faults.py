@@ -101,7 +101,8 @@ class Fault:
 _TRACEBACK = "Traceback (most recent call last)"
 _HIT = re.compile(
     r"\b(?:Scheduler|\w+Manager|\w+Controller|\w+WorkerClient|ModelTp\w+|\w+Worker) hit an exception"
-    r"|^Exception in (?:ModelTp\w+|run_\w+|TpModelWorker\w*)\b|Initialization failed\. \w+ error:"
+    r"|^Exception in (?:Model\w+|run_\w+|TpModelWorker\w*)\b|Initialization failed\. \w+ error:"
+    r"|^\w+ init state: Traceback"
 )
 _FRAME = re.compile(r'^\W{0,60}File "([^"]{1,400})", line \d{1,7}(?:,? in ([^\n]{1,80}))?')
 _CHAINED = re.compile(r"^(?:During handling of the above exception|The above exception was the direct cause)")
@@ -114,7 +115,7 @@ _NATIVE_FRAME = re.compile(r"^\s{0,8}@\s{1,12}0x[0-9a-f]{4,16}\s{1,4}(\S.{0,160}
 _NATIVE_END = re.compile(r"^Extension modules: ")
 _SHAPE = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']{0,200}'")
 _MARKERS = re.compile(r"^\s*[\^~]+[\s\^~]*$")
-_ADVICE = re.compile(r"Possible solutions:|For debugging consider passing|Compile with `TORCH_USE_CUDA_DSA`")
+_ADVICE = re.compile(r"Possible (?:solutions|fixes):|For debugging consider passing|Compile with `TORCH_USE_CUDA_DSA`")
 
 
 @dataclass(slots=True)
@@ -200,12 +201,11 @@ class FaultCollector:
             return True
         return False
 
-    def add_notice(self, line: LogLine, scene: Scene, *, is_fatal: bool) -> None:
-        """Keep a line that stands for itself; one of the same shape only counts."""
+    def add_notice(self, line: LogLine, scene: Scene, *, is_fatal: bool) -> str:
+        """Keep a line that stands for itself, and return the key of its shape; one of the same shape only counts."""
         shape = _SHAPE.sub("#", line.text[:200])
-        known = self._notices.get(shape)
-        if known is not None:
-            self._notices[shape] = _repeated(known, scene)
+        if shape in self._notices:
+            self.repeat(shape, scene.line, scene.at)
         elif len(self._notices) < NOTICE_SHAPES * (2 if is_fatal else 1):
             entries = (Entry(scene.line, _clipped(line.text), line.whole[:WHOLE_LIMIT]),)
             self._notices[shape] = Fault(
@@ -217,6 +217,25 @@ class FaultCollector:
                 last_line=scene.line,
                 last_at=scene.at,
             )
+        else:
+            return ""
+        return shape
+
+    def repeat(self, shape: str, line: int, at: datetime | None) -> None:
+        """Count one more line of a known shape."""
+        known = self._notices[shape]
+        burst = known.burst_now
+        if at is None or known.last_at is None or at != known.last_at:
+            is_near = at is None or known.last_at is None or _gap_s(known.last_at, at) <= BURST_GAP_S
+            burst = burst + 1 if is_near else 1
+        self._notices[shape] = replace(
+            known,
+            count=known.count + 1,
+            last_line=line,
+            last_at=at,
+            burst=max(known.burst, burst),
+            burst_now=burst,
+        )
 
     def _begin_traceback(self, line: LogLine, scene: Scene, *, is_fatal: bool) -> None:
         is_fatal = self._take_mark() or is_fatal or _HIT.search(line.text) is not None
@@ -337,22 +356,6 @@ def _closed(block: _Open) -> Fault | None:
         last_line=entries[-1].line,
         last_at=block.scene.at,
         is_cut=not block.entries,
-    )
-
-
-def _repeated(known: Fault, scene: Scene) -> Fault:
-    """Return a notice that came once more; what many ranks say at one instant is one event of a burst."""
-    burst = known.burst_now
-    if scene.at is None or known.last_at is None or scene.at != known.last_at:
-        is_near = scene.at is None or known.last_at is None or _gap_s(known.last_at, scene.at) <= BURST_GAP_S
-        burst = burst + 1 if is_near else 1
-    return replace(
-        known,
-        count=known.count + 1,
-        last_line=scene.line,
-        last_at=scene.at,
-        burst=max(known.burst, burst),
-        burst_now=burst,
     )
 
 

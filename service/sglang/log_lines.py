@@ -22,10 +22,13 @@ _PREFIX = re.compile(
     rf"""
     {_STAMP}(?P<rank>{_RANK}*)\]\s?(?:(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\s[\w.]+\.py:\d+:\s)?
     | \[gpu(?:_id)?=\s?(?P<gpu>\d+)\]\s?
-    | \[(?:20\d\d-\d\d-\d\d\s)?\d\d:\d\d:\d\d(?P<short>{_RANK}*)\]\s?
+    | \[(?:\d\d-\d\d\s)?\d\d:\d\d:\d\d(?P<short>{_RANK}*)\]\s?
+    | {_STAMP}(?:Z|[+-]\d\d:?\d\d)\]\s?
+    | [\w.-]{{1,120}}\s>>\s
     | \[(?:[a-z_][\w.]*|__main__|INFO|DEBUG|WARNING|ERROR|CRITICAL)\]\s(?=\S)
     | \[pod/[\w./-]+\]\s
-    | \[rank(?P<torch>\d+)\]:\s?
+    | \[rank(?P<torch>\d+)\]:(?=\[[EWIF])
+    | \[rank\d+\]:\s
     | \[\d+,\d+\]<std(?:out|err)>:\s?
     | \([\w.]+\s(?:pid=|\d+)[^)]{{0,80}}\)\s
     | 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\s(?:std(?:out|err)\s[FP]\s)?
@@ -43,11 +46,14 @@ _PREFIX = re.compile(
 )
 
 
+_REPEATED = re.compile(r" ?\[repeated \d+x across cluster\]$")
+
+
 @dataclass(frozen=True, slots=True)
 class LogLine:
     """One thing that was logged: its text without prefixes, and the rank it came from ("" for the parent).
 
-    `is_stamped`: the engine's own stamp stood before it, so it begins something new. `whole` is the physical line.
+    `is_stamped`: the stamp of the engine stood right before it: it begins something new. `whole` is the physical line.
     """
 
     text: str
@@ -119,11 +125,12 @@ def peel(text: str, whole: str) -> LogLine:
         if match is None or match.end() == position:
             break
         position = match.end()
-        is_stamped = is_stamped or (match["rank"] or match["torch"]) is not None
+        is_stamped = match["rank"] is not None or match["short"] is not None or match["torch"] is not None
         named = match["rank"] or match["short"] or match["gpu"] or match["torch"]
         if named:
             rank = named.strip()
-    return LogLine(text[position:] if position else text, whole, rank, is_stamped)
+    said = _REPEATED.sub("", text[position:]) if text.endswith("across cluster]") else text[position:]
+    return LogLine(said, whole, rank, is_stamped)
 
 
 def instant_of(raw: bytes, *, utc_offset_s: int) -> datetime | None:

@@ -15,6 +15,7 @@ from service.sglang.startup_marks import (
     GRAPH_BAR,
     KERNEL_BAR,
     LISTEN_PORT,
+    ONE_NODE,
     PORT_WITHIN,
     SHARD_BAR,
     Mark,
@@ -87,6 +88,7 @@ class StartPhases:
     ports: frozenset[str] = frozenset()
     is_dict_style: bool | None = None
     """How the engine printed its arguments, which tells old versions from new."""
+    is_one_node: bool = False
     was_cut_short: bool = False
     entered_by: Entry | None = None
     """The line that began the present phase: the last mark, when nothing follows."""
@@ -113,10 +115,10 @@ class StartPhases:
     @property
     def is_ready_by_bars(self) -> bool:
         """Whether a server that logs warnings only has drawn its last graph: all that such a log can say."""
-        if self.has_usual_lines or self.phase is not Phase.CAPTURING_GRAPHS or not self.spans:
+        if self.has_usual_lines or self.phase not in {Phase.CAPTURING_GRAPHS, Phase.WARMING_UP} or not self.spans:
             return False
         progress = self.spans[-1].progress
-        return progress is not None and progress.done >= progress.total
+        return self.phase is Phase.WARMING_UP or (progress is not None and progress.done >= progress.total)
 
     def fail(self) -> None:
         """Note that a process of the engine has ended in an error: what others still print changes no phase."""
@@ -143,7 +145,7 @@ class StartPhases:
         mark = mark_of(text)
         if mark is None:
             return None
-        self.has_usual_lines = self.has_usual_lines or mark.phase not in {None, *_BEFORE_LAUNCH, Phase.RESOLVING_CONFIG}
+        self.has_usual_lines = self.has_usual_lines or mark.is_usual
         if mark.sign is Sign.LAUNCH:
             self._launch(text, line, at)
         elif mark.sign is Sign.STOPPING:
@@ -166,6 +168,7 @@ class StartPhases:
             self.origin_line = line
         self.ports |= {name}
         self.is_dict_style = "server_args={" in text
+        self.is_one_node = ONE_NODE.search(text) is not None
         self.launch_line = self.progress_line = line
         if not self.has_failed and self.phase in {*_BEFORE_LAUNCH, Phase.RESOLVING_CONFIG}:
             self._enter(Phase.SPAWNING, at)

@@ -13,12 +13,17 @@ from service.sglang.log_lines import LineSplitter, LogLine, instant_of, peel, pl
 from service.sglang.phases import Phase
 from service.sglang.start_phases import PhaseSpan, Progress, StartPhases
 from service.sglang.startup_marks import VERSION, Sign
-from service.sglang.trouble import INTERESTING, is_benign, is_fatal, is_trouble, phase_of_frames
+from service.sglang.trouble import INTERESTING, is_aftermath, is_benign, is_fatal, is_trouble, phase_of_frames
 from service.sglang.versions import Version, parse_version
 
 __all__ = ["LogReading", "PhaseSpan", "Progress", "StartupLog"]
 
 _BATCH_WITHIN = 240
+_ANSWERED = b'HTTP/1.1" 200 OK'
+_REQUEST = b": obj="
+"""Requests are logged whole, with the text of their users."""
+_SHAPE_WITHIN = 1_024
+_SHAPES_LIMIT = 4_096
 _PIECE_LIMIT = 8_000
 OLDEST_OF_DICT_STYLE = Version(0, 5, 17)
 NEWEST_OF_CLASS_STYLE = Version(0, 5, 16)
@@ -94,6 +99,11 @@ class StartupLog:
         return self._fold.phases.progress_line
 
     @property
+    def is_one_node(self) -> bool:
+        """Return whether the engine said that all its ranks run on this node: a lost peer is then a process of it."""
+        return self._fold.phases.is_one_node
+
+    @property
     def entered_by(self) -> Entry | None:
         """Return the line that began the present phase."""
         return self._fold.phases.entered_by
@@ -115,6 +125,8 @@ class _Fold:
     acceptance: AcceptanceWatch = field(default_factory=AcceptanceWatch)
     version: str | None = None
     at: datetime | None = None
+    shapes: dict[bytes, str] = field(default_factory=dict)
+    """What lines come to that differ in their digits only: "" nothing, else the key of a notice."""
     is_unwell: bool = False
     healed_at: datetime | None = None
 
@@ -128,7 +140,11 @@ class _Fold:
         if not pending:
             return self
         twin = replace(
-            self, phases=self.phases.copy(), collector=self.collector.copy(), acceptance=self.acceptance.copy()
+            self,
+            phases=self.phases.copy(),
+            collector=self.collector.copy(),
+            acceptance=self.acceptance.copy(),
+            shapes={},
         )
         twin.take_lines(self.splitter.number, [pending], self.at)
         return twin
@@ -170,31 +186,59 @@ class _Fold:
         )
 
     def take_lines(self, first: int, lines: list[bytes], at: datetime | None) -> None:
-        """Fold lines in; nearly all lines of a serving engine are passed by in the first three tests."""
-        phases, collector = self.phases, self.collector
+        """Fold lines in; nearly all of them are passed by at the gate."""
+        gate = self._gate
         scanned = 0
         for index, raw in enumerate(lines):
-            spot = raw.find(b" batch", 0, _BATCH_WITHIN)
-            if spot > 0 and raw.startswith((b"Decode", b"refill"), spot - 6) and not collector.is_open:
-                self.acceptance.note(raw, spot, first + index)
-                is_passed = phases.phase is Phase.SERVING
-            elif raw.endswith(b'HTTP/1.1" 200 OK'):
-                is_passed = phases.phase is Phase.SERVING
-                if self.is_unwell and b"GET /health" in raw:
-                    self.is_unwell = False
-                    self.healed_at = instant_of(raw, utc_offset_s=self.utc_offset_s) or at
-            else:
-                is_passed = not collector.is_open and INTERESTING.search(raw) is None
-            if is_passed:
+            key = gate(raw, first + index)
+            if key == "":
                 continue
             if at is None:
                 self._scan_instants(lines, scanned, index)
                 scanned = index + 1
-            self._take(raw, first + index, at)
+            if key is None:
+                self._take(raw, first + index, at)
+            else:
+                self.collector.repeat(key, first + index, self._instant(raw, at))
         if at is None:
             self._scan_instants(lines, scanned, len(lines) - 1)
         else:
             self.at = instant_of(lines[-1], utc_offset_s=self.utc_offset_s) or at
+
+    def _gate(self, raw: bytes, number: int) -> str | None:
+        """Return what a line comes to unread: "" nothing, a key one more of a notice; None when it must be read."""
+        if self.is_unwell and raw.endswith(_ANSWERED) and b"GET /health" in raw:
+            self.is_unwell = False
+            self.healed_at = instant_of(raw, utc_offset_s=self.utc_offset_s)
+        if self.collector.is_open:
+            return None
+        spot = raw.find(b" batch", 0, _BATCH_WITHIN)
+        if spot > 0 and raw.startswith((b"Decode", b"refill"), spot - 6):
+            self.acceptance.note(raw, spot, number)
+        elif not raw.endswith(_ANSWERED):
+            return self._known(raw)
+        return "" if self.phases.phase is Phase.SERVING else None
+
+    def _known(self, raw: bytes) -> str | None:
+        """Return what a line comes to that differs from an earlier one in its digits only; None when it is new."""
+        if len(raw) > _SHAPE_WITHIN:
+            is_dull = _REQUEST in raw[:_BATCH_WITHIN] or INTERESTING.search(raw, 0, _PIECE_LIMIT) is None
+            return "" if is_dull else None
+        shape = raw.translate(None, b"0123456789")
+        known = self.shapes.get(shape)
+        if known is None and INTERESTING.search(raw) is None:
+            return self._remember(raw, "")
+        return known
+
+    def _remember(self, raw: bytes, key: str) -> str:
+        if len(self.shapes) >= _SHAPES_LIMIT:
+            self.shapes.clear()
+        self.shapes[raw.translate(None, b"0123456789")] = key
+        return key
+
+    def _instant(self, raw: bytes, at: datetime | None) -> datetime | None:
+        """Return the instant of a line; without one that of the line before, or when it arrived."""
+        return self.at if at is None else instant_of(raw, utc_offset_s=self.utc_offset_s) or at
 
     def _scan_instants(self, lines: list[bytes], begin: int, end: int) -> None:
         """Find the last instant among the lines from `begin` to `end`."""
@@ -206,31 +250,40 @@ class _Fold:
 
     def _take(self, raw: bytes, number: int, at: datetime | None) -> None:
         """Fold one physical line in, which may hold several."""
-        when = self.at if at is None else instant_of(raw, utc_offset_s=self.utc_offset_s) or at
+        when = self._instant(raw, at)
         cleaned = plain(raw)
         pieces = unwrapped(cleaned) if is_envelope(cleaned) else [cleaned.decode("utf-8", "replace")]
-        for piece in pieces:
-            for segment in segments(piece[:_PIECE_LIMIT]):
-                self._take_line(peel(segment, piece), number, when)
+        held = [(piece, segment) for piece in pieces for segment in segments(piece[:_PIECE_LIMIT])]
+        keys = [self._take_line(peel(segment, piece), number, when) for piece, segment in held]
+        if len(keys) == 1 and keys[0] is not None and len(raw) <= _SHAPE_WITHIN:
+            self._remember(raw, keys[0])
 
-    def _take_line(self, line: LogLine, number: int, at: datetime | None) -> None:
+    def _take_line(self, line: LogLine, number: int, at: datetime | None) -> str | None:
+        """Fold one line in; returns what the next of its shape comes to, None when that depends on what is going on."""
         phases, collector = self.phases, self.collector
+        was_open = collector.is_open
         if self.version is None and (found := VERSION.search(line.text)):
             self.version = found[1] or found[2]
         scene = Scene(number, at, phases.phase, phases.was_ready, phases.is_stopping)
         sign = phases.note(line, number, at)
-        if sign is Sign.LAUNCH or (sign is not None and not collector.is_open and sign is not Sign.TRAFFIC):
-            return
-        if is_benign(line.text) and not collector.is_open:
-            return
-        fatal = is_fatal(line.text, was_ready=scene.was_ready) and not phases.is_stopping
+        if sign is Sign.LAUNCH:
+            self.shapes.clear()
+            return None
+        if sign is not None and not was_open and sign is not Sign.TRAFFIC:
+            return None
+        if is_benign(line.text) and not was_open:
+            return ""
+        is_end = is_fatal(line.text, was_ready=scene.was_ready)
+        fatal = is_end and not phases.is_stopping
         belongs = collector.note(line, scene, is_fatal=fatal)
         if fatal:
             phases.fail()
+        key: str | None = ""
         if not belongs and (fatal or is_trouble(line.text)):
-            collector.add_notice(line, scene, is_fatal=fatal)
+            key = collector.add_notice(line, scene, is_fatal=fatal)
             if line.text.startswith("Health check failed"):
-                self.is_unwell, self.healed_at = True, None
+                self.is_unwell, self.healed_at, key = True, None, None
+        return None if is_end or was_open or belongs or sign is not None else key
 
 
 def _ended_in_exception(faults: list[Fault], phases: StartPhases) -> bool:
@@ -242,11 +295,15 @@ def _ended_in_exception(faults: list[Fault], phases: StartPhases) -> bool:
 
 def _phase_of_failure(faults: list[Fault], phase: Phase | None, *, was_ready: bool) -> Phase | None:
     """Return the phase of the first failure: what its frames say where they say it, else where the log stood."""
-    for fault in sorted(faults, key=lambda fault: fault.kind is FaultKind.NOTICE):
+    for fault in sorted(faults, key=_is_aftermath):
         if fault.kind is not FaultKind.NOTICE or fault.is_fatal:
             found = phase_of_frames(fault.frames, fault.scene.phase, was_ready=was_ready)
             return found or fault.scene.phase or phase or _phase_of_watchdog(faults)
     return phase
+
+
+def _is_aftermath(fault: Fault) -> bool:
+    return fault.kind is FaultKind.NOTICE and (fault.scene.phase is None or is_aftermath(fault.text))
 
 
 def _phase_of_watchdog(faults: list[Fault]) -> Phase | None:

@@ -35,17 +35,26 @@ class Sign(Enum):
 class Mark:
     """A kind of line, and the phase that it begins or belongs to.
 
-    `is_of_rank`: every rank prints it, so a straggler's must not turn the phase back.
+    `is_of_rank`: every rank prints it, so a straggler's must not turn the phase back. `is_usual`: it is written at
+    level info, so a log that has it is not a quiet one.
     """
 
     pattern: re.Pattern[str]
     phase: Phase | None = None
     sign: Sign = Sign.NONE
     is_of_rank: bool = False
+    is_usual: bool = True
 
 
-def _mark(pattern: str, phase: Phase | None = None, sign: Sign = Sign.NONE, *, is_of_rank: bool = False) -> Mark:
-    return Mark(re.compile(pattern), phase, sign, is_of_rank)
+def _mark(
+    pattern: str,
+    phase: Phase | None = None,
+    sign: Sign = Sign.NONE,
+    *,
+    is_of_rank: bool = False,
+    is_usual: bool = True,
+) -> Mark:
+    return Mark(re.compile(pattern), phase, sign, is_of_rank, is_usual)
 
 
 MARKS: tuple[Mark, ...] = (
@@ -53,7 +62,7 @@ MARKS: tuple[Mark, ...] = (
     _mark(r"The server is fired up and ready to roll!.{0,20}$", Phase.SERVING, Sign.READY),
     _mark(r"Dummy health check server started in background thread", Phase.SERVING, Sign.READY),
     _mark(r"SIGTERM received|^Gracefully exiting\.\.\.|^KeyboardInterrupt$|SIGINT received", sign=Sign.STOPPING),
-    _mark(r"resource_tracker: There appear to be \d+ leaked", sign=Sign.SHUTDOWN),
+    _mark(r"resource_tracker: There appear to be \d+ leaked", sign=Sign.SHUTDOWN, is_usual=False),
     _mark(r"^Init (?:torch distributed|parallel) begin", Phase.DISTRIBUTED_INIT, Sign.GROUP_INIT, is_of_rank=True),
     _mark(r"^(?:Rank \d+: )?[Ll]oad weight begin", Phase.LOADING_WEIGHTS, Sign.WEIGHTS, is_of_rank=True),
     _mark(r"^(?:Rank \d+: )?[Ll]oad weight end", Phase.LOADING_WEIGHTS, Sign.LOADED, is_of_rank=True),
@@ -80,6 +89,7 @@ MARKS: tuple[Mark, ...] = (
         r"Started server process \[|Waiting for application startup|Application startup complete|Starting granian",
         Phase.BINDING_HTTP,
     ),
+    _mark(r"^Endpoint '/\w+' is deprecated", Phase.WARMING_UP, is_usual=False),
     _mark(r"Uvicorn running on |Listening at: https?:", Phase.WARMING_UP),
     _mark(
         r'"GET /(?:get_)?model_info HTTP/[\d.]+" 200|Start of (?:pd disaggregation|prefill) warmup', Phase.WARMING_UP
@@ -93,8 +103,9 @@ MARKS: tuple[Mark, ...] = (
         r"|^Max running requests is reset|huggingface\.co/\S+/config\.json"
         r"|^Found local HF snapshot|KV cache is forced as chunk cache",
         Phase.RESOLVING_CONFIG,
+        is_usual=False,
     ),
-    _mark(r"launch_server\.py:\d+: UserWarning|^== SGLang ==$", Phase.PARSING_ARGUMENTS),
+    _mark(r"launch_server\.py:\d+: UserWarning|^== SGLang ==$", Phase.PARSING_ARGUMENTS, is_usual=False),
 )
 
 SHARD_BAR = re.compile(
@@ -112,6 +123,7 @@ VERSION = re.compile(
 )
 LISTEN_PORT = re.compile(r"[(, {]'?port'?[=:] ?(\d{1,5})")
 PORT_WITHIN = 6_000
+ONE_NODE = re.compile(r"\bnnodes'?[=:] ?1\b")
 EOF_LINE = re.compile(r"^exit (\d{1,3})$")
 
 

@@ -19,10 +19,8 @@ from service.sglang.versions import Version, parse_version
 
 EVIDENCE_LIMIT = 4
 EVIDENCE_TEXT_LIMIT = 500
-KILLED = 137
 _OF_GPU_MEMORY = {Code.CUDA_OOM_WEIGHTS, Code.CUDA_OOM_GRAPH_CAPTURE, Code.CUDA_OOM_RUNTIME, Code.GPU_OCCUPIED}
 
-_KILL_WORDS = any_of(r"exit ?code[ =:]{1,3}-?9\b", r"^Killed$", r"\bKilled {2,}", r"Exit code: -9")
 _JIT = any_of(
     r"flashinfer\.jit: Loading JIT ops",
     r"jit/\w+\.py:\d+",
@@ -89,7 +87,7 @@ def diagnose(log: StartupLog, circumstances: Circumstances | None = None) -> Dia
     chosen = _root(suspects, log.survived_to_line)
     if chosen is None or chosen.role is Role.CONSEQUENCE:
         return _without_cause(chosen, reading, around, version, log.entered_by)
-    return _judged(chosen, suspects, faults, around, version)
+    return _judged(chosen, suspects, faults, around, version, is_alone=log.is_one_node)
 
 
 def _of_what_lives(log: StartupLog, around: Circumstances, version: Version | None) -> Diagnosis | None:
@@ -192,12 +190,16 @@ def _judged(
     faults: Sequence[Fault],
     around: Circumstances,
     version: Version | None,
+    *,
+    is_alone: bool,
 ) -> Diagnosis:
     rule, entry = chosen.rule, chosen.entry
     code = rule.code if rule else Code.UNKNOWN
     confidence = rule.confidence if rule else Confidence.LOW
     agreeing = [one.entry for one in suspects if one.rule and one.rule.code is code and one.fault is not chosen.fault]
     evidence = [entry, *agreeing[:1], *chosen.fault.entries, *agreeing[1:]]
+    if code is Code.PEER_DISCONNECTED and is_alone:
+        code, confidence = Code.CHILD_PROCESS_DIED, Confidence.MEDIUM
     if code is Code.WATCHDOG_TIMEOUT and (compiling := _compiling(faults)):
         code, confidence, evidence = Code.JIT_COMPILE_SLOW_OR_STUCK, Confidence.MEDIUM, [entry, *compiling]
     facts = MEANINGS[code]
@@ -220,31 +222,22 @@ def _without_cause(
     if mark is not None:
         entries.append(mark)
     said = _first_line(chosen.entry.text) if chosen else exit_meaning(around.exit_code)
-    code, confidence, summary = Code.UNKNOWN, Confidence.LOW, ""
+    code, confidence = Code.UNKNOWN, Confidence.LOW
     if any(gpu.needs_reset for gpu in around.gpus):
         code, confidence = Code.GPU_HARDWARE_ERROR, Confidence.MEDIUM
     elif around.oom_kills:
         code, confidence = Code.HOST_OOM_KILLED, Confidence.HIGH
-    elif _is_killed_while_loading(said, reading, around):
-        code, summary = Code.HOST_OOM_KILLED, "A process was killed while it loaded weights, most often for host memory"
     elif chosen is not None:
         code, confidence = Code.CHILD_PROCESS_DIED, chosen.rule.confidence if chosen.rule else Confidence.LOW
     facts = MEANINGS[code]
     where = f" while {reading.phase.replace('_', ' ')}" if reading.phase else ""
     return Diagnosis(
         code,
-        f"{summary or facts.meaning}{where}: {said}",
+        f"{facts.meaning}{where}: {said}",
         remedy_text(facts.remedy, version),
         confidence,
         _evidence(entries),
     )
-
-
-def _is_killed_while_loading(said: str, reading: LogReading, around: Circumstances) -> bool:
-    """Return whether SIGKILL came while weights were read, and nothing says that the host had memory left."""
-    if around.oom_kills == 0 or reading.phase not in {Phase.LOADING_WEIGHTS, Phase.LOADING_DRAFT_WEIGHTS}:
-        return False
-    return _KILL_WORDS.search(said) is not None or around.exit_code == KILLED
 
 
 def _compiling(faults: Sequence[Fault]) -> list[Entry]:

@@ -12,6 +12,9 @@ from service.sglang.log_lines import instant_of
 from service.sglang.patterns import any_of
 from service.sglang.startup_log import StartupLog
 
+SLOW_LINES = 20
+SLOW_LENGTH = 1.25
+"""A mean accept length below this costs more than it saves: most verify steps produce the bonus token only."""
 INEFFECTIVE_LINES = 5
 """Decode lines come every 40 verify steps: so many are 200 steps without one accepted draft token."""
 
@@ -89,12 +92,12 @@ FINDING_RULES: tuple[FindingRule, ...] = (
 
 
 def findings(log: StartupLog) -> list[Finding]:
-    """Return what the engine complains of, the weightiest first; complaints of its last hour of stopping are none."""
+    """Return what the engine complains of, the weightiest first; what it says while it stops is none."""
     now = log.reading.last_line_at
     faults = [fault for fault in log.faults if not fault.scene.was_stopping]
     found = [one for rule in FINDING_RULES if (one := _found(rule, faults, now, log.healed_at))]
-    if ineffective := _ineffective(log.acceptance):
-        found.append(ineffective)
+    if speculation := _ineffective(log.acceptance) or _slow(log.acceptance):
+        found.append(speculation)
     return found
 
 
@@ -123,6 +126,13 @@ def _ineffective(watch: AcceptanceWatch) -> Finding | None:
     evidence = (_quoted(watch.first_line, watch.first), _quoted(watch.last_line, watch.last))
     began_at = instant_of(watch.first, utc_offset_s=0)
     return Finding(Code.SPECULATION_INEFFECTIVE, began_at, None, watch.count, evidence)
+
+
+def _slow(watch: AcceptanceWatch) -> Finding | None:
+    """Return the complaint of a speculation that hardly accepts anything, over all that was decoded."""
+    if watch.lines < SLOW_LINES or watch.total >= SLOW_LENGTH * watch.lines:
+        return None
+    return Finding(Code.SPECULATIVE_SLOW, None, None, watch.lines, (_quoted(watch.last_line, watch.last),))
 
 
 def _quoted(line: int, raw: bytes) -> Evidence:

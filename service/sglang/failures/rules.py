@@ -15,6 +15,7 @@ from service.sglang.failures.rules_model import (
     COMPILER_RULES,
     CONSEQUENCE_RULES,
     DRAFT_RULES,
+    FLAG_RULES,
     QUANTIZATION_RULES,
     SHAPE_RULES,
     TOOLCHAIN_RULES,
@@ -59,5 +60,6 @@ RULES: tuple[Rule, ...] = (
     *CHECKPOINT_RULES,
     *WARMUP_RULES,
     *CONSEQUENCE_RULES,
+    *FLAG_RULES,
     *BUG_RULES,
 )

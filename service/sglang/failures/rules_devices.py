@@ -174,10 +174,19 @@ RANK_RULES = (
         confidence=Confidence.MEDIUM,
     ),
     Rule(
+        Code.CHILD_PROCESS_DIED,
+        any_of(r"\[(?:127\.[\d.]+|::1)\]:\d+: [Cc]onnection (?:closed|reset) by peer"),
+        role=Role.COLLATERAL,
+        confidence=Confidence.MEDIUM,
+        summary="Another rank on this node ended without leaving an error of its own in the log",
+        example="RuntimeError: [gloo/transport/tcp/pair.cc:537] [127.0.0.1]:39582: Connection reset by peer.",
+    ),
+    Rule(
         Code.PEER_DISCONNECTED,
         any_of(
             r"(?:gloo|pair\.cc|c10d|TCPStore|ProcessGroup|NCCL|HCCL).{0,200}[Cc]onnection (?:closed|reset)",
             r"(?:gloo|pair\.cc|c10d|TCPStore|ProcessGroup|NCCL|HCCL).{0,200}[Bb]roken pipe",
+            r"[Cc]onnection (?:closed|reset) by peer \[|\]:\d+: [Cc]onnection (?:closed|reset) by peer",
             r"Connection closed by peer",
             r"ncclRemoteError|remote process exited",
             r"recvValue failed|failed to recv, got 0 bytes",

@@ -125,7 +125,7 @@ QUANTIZATION_RULES = (
             r"_OpNamespace.{0,60}(?:awq|gptq|marlin|fp8|fp4|int8|int4|quant|gguf|ggml|bnb|scaled|cutlass)",
             r"(?:awq|gptq|marlin|bitsandbytes|gguf|nvfp4|mxfp4|fp4|fp8|int4|w4a\d+|w8a8)\b.{0,60}"
             r"(?:is not supported|not supported|unsupported|requires|is not available|not implemented|is not defined)",
-            r"[Uu]nsupported .{0,40}(?:quant|scheme|bits|group_size)",
+            r"[Uu]nsupported .{0,40}(?:quant|scheme|bits|group_size|strategy)",
             r"weight_block_size|quant_method",
         ),
         example="AttributeError: '_OpNamespace' 'sgl_kernel' object has no attribute 'awq_dequantize'",
@@ -231,6 +231,15 @@ WARMUP_RULES = (
         kinds=_NOTICE,
         role=Role.COLLATERAL,
         example="[2026-01-01 00:00:00 TP0] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)",
+    ),
+)
+
+FLAG_RULES = (
+    Rule(
+        Code.INVALID_ARGUMENT,
+        any_of(r"^(?:\w+\.)*(?:ValueError|AssertionError|NotImplementedError): .{0,400}(?<![\w-])--[a-z][a-z0-9-]{3,}"),
+        confidence=Confidence.MEDIUM,
+        example="ValueError: Please set --chunked-prefill-size to a multiple of the page size.",
     ),
 )
 

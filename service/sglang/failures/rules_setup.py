@@ -240,6 +240,7 @@ MODEL_RULES = (
         Code.UNSUPPORTED_ARCHITECTURE,
         any_of(
             r"Model architectures .{0,200}are not supported",
+            r"Cannot find model module|is not a registered model in the Transformers",
             r"does not recognize this architecture",
             r"Unrecognized (?:model in|configuration class)",
             r"has no SGLang implementation|is not supported by SGLang",
