@@ -64,10 +64,8 @@ class RunningEngine:
 
     def wait_for(self, text: str, deadline_s: float = DEADLINE_S) -> None:
         """Wait until a text is in the log."""
-        eventually(
-            lambda: text in self.log or self.process.poll() is not None, f"{text!r} in the log: {self.log}", deadline_s
-        )
-        assert text in self.log, self.log
+        eventually(lambda: text in self.log or self.process.poll() is not None, f"{text!r} in the log", deadline_s)
+        assert text in self.log, self.log[-1500:]
 
     def wait_until_ready(self) -> None:
         self.wait_for("The server is fired up and ready to roll!")

@@ -4,6 +4,7 @@ import http.client
 import itertools
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -168,10 +169,13 @@ def test_metrics_names_of_an_older_version(home: EngineHome) -> None:
 
 
 @pytest.mark.parametrize(("version", "rate"), [(OLD, 2.85 / 4), (NEW, 1.85 / 3)])
-def test_acceptance_in_the_definition_of_the_version(home: EngineHome, version: str, rate: float) -> None:
+def test_acceptance_in_the_definition_of_the_version(
+    home: EngineHome, version: str, rate: float, write_script: Callable[[str], Path]
+) -> None:
     draft = home.model("kimi-like-eagle3")
     words = ("--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", draft, "--enable-metrics")
-    engine = home.start(*words, "--tp-size", "8", model="kimi-like", version=version)
+    script = write_script('{"steps_per_s": 1000}')
+    engine = home.start(*words, "--tp-size", "2", model="kimi-like", version=version, script=script)
     engine.wait_until_ready()
     answer = engine.ask("/generate", {"text": "x", "sampling_params": {"max_new_tokens": 200}}).json()
     assert answer["meta_info"]["spec_accept_length"] == pytest.approx(2.85, abs=0.1)

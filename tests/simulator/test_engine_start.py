@@ -15,7 +15,7 @@ from service.simulator.specs import ENGINE_VERSIONS
 from tests.simulator.engines import EngineHome, RunningEngine, eventually
 
 OLD, MIDDLE, NEW = ENGINE_VERSIONS
-SPECULATION = ("--speculative-algorithm", "EAGLE3", "--tp-size", "8", "--speculative-draft-model-path")
+SPECULATION = ("--speculative-algorithm", "EAGLE3", "--tp-size", "2", "--speculative-draft-model-path")
 OLD_ORDER = (
     r"server_args=ServerArgs\(model_path=",
     r"TP0\] Init torch distributed begin\.",

@@ -55,9 +55,11 @@ class Bar:
         self._draw(0)
 
     def advance(self, done: int, label: Optional[str] = None) -> None:
-        """Show that `done` of the total are done, under another label where one is given; the last ends the line."""
+        """Show that `done` of the total are done; a new label is drawn at once, as tqdm does; the last ends the line."""
+        is_relabelled = label is not None and label != self.label
         self.label = label or self.label
-        if done >= self.total or time.monotonic() - self._drawn_at >= BAR_INTERVAL_S:
+        is_due = time.monotonic() - self._drawn_at >= BAR_INTERVAL_S
+        if done >= self.total or is_relabelled or is_due:
             self._draw(done)
         if done >= self.total:
             write("\n")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from typing import Any, Dict, List, NamedTuple
 
 from .processes import start_ticks
 from .versions import state_dir
 
 MIB_PER_GB = 1024.0
+REFRESH_S = 0.1
 CONTEXT_MIB = 520
 """What a CUDA context takes before anything is loaded."""
 
@@ -44,12 +46,18 @@ class GpuMemory:
         self.gpu = gpu
         self.used_mib = 0
         self._name = name
+        self._told_at = self._looked_at = -1.0
+        self._others = 0
         self._directory = os.path.join(state_dir(), "holders")
         self._path = os.path.join(self._directory, f"{os.getpid()}.json")
 
-    def hold(self, mib: float) -> None:
-        """Hold so much memory in all from now on."""
+    def hold(self, mib: float, *, is_final: bool = True) -> None:
+        """Hold so much memory in all from now on; steps on the way to a final amount are told now and then."""
         self.used_mib = int(mib)
+        now = time.monotonic()
+        if not is_final and now - self._told_at < REFRESH_S:
+            return
+        self._told_at = now
         pid = os.getpid()
         note = {
             "pid": pid,
@@ -66,6 +74,14 @@ class GpuMemory:
         return max(self.gpu.memory_mib - self.used_mib - self._others_mib(), 0) / MIB_PER_GB
 
     def _others_mib(self) -> int:
+        """Return what other processes hold on the GPU, looked up again every tenth of a second."""
+        now = time.monotonic()
+        if now - self._looked_at > REFRESH_S:
+            self._looked_at = now
+            self._others = self._look_for_others()
+        return self._others
+
+    def _look_for_others(self) -> int:
         total = 0
         for name in os.listdir(self._directory):
             note = _read(os.path.join(self._directory, name)) if name.endswith(".json") else None

@@ -19,7 +19,7 @@ from .stages import Stage, Stages
 from .tracebacks import EngineError
 
 SLICE_S = 0.2
-READ_BYTES = 1 << 20
+READ_BYTES = 1 << 16
 PEERS_PAUSE_S = 0.05
 LAST_WAIT_S = 60.0
 """How long a failed rank waits to be killed by its parent before it ends by itself."""
@@ -146,7 +146,7 @@ class Rank:
             if done == stage.steps:
                 break
             self._work(stage, done, stage.seconds / stage.steps * self.script.pace(stage.phase, position))
-            self._hold(stage, base + stage.gain_mib * (done + 1) / stage.steps)
+            self._hold(stage, base + stage.gain_mib * (done + 1) / stage.steps, is_final=done + 1 == stage.steps)
             if bar and stage.bar:
                 bar.advance(done + 1, stage.bar(done + 1))
         stage.end(time.monotonic() - begun_at)
@@ -166,12 +166,12 @@ class Rank:
             spend(part, self.script.busy)
             remaining -= part
 
-    def _hold(self, stage: Stage, mib: float) -> None:
+    def _hold(self, stage: Stage, mib: float, *, is_final: bool) -> None:
         if self.memory is None:
             return
         if (mib - self.memory.used_mib) / MIB_PER_GB > self.memory.available_gb():
             self.crash(OVERFLOWS.get(stage.phase, "cuda_oom_graph_capture"))
-        self.memory.hold(mib)
+        self.memory.hold(mib, is_final=is_final)
 
 
 def spend(seconds: float, busy: float) -> None:
