@@ -62,7 +62,7 @@ def installed(version: str = DEFAULT_VERSION) -> Engine:
     if version not in VERSIONS:
         raise EngineMissingError(f"there is no recipe for SGLang {version}, only for {', '.join(VERSIONS)}")
     if not recipe.is_complete(version):
-        target = "make engine" if version == DEFAULT_VERSION else "make engines"
+        target = "make test-engine" if version == DEFAULT_VERSION else "make test-engines"
         raise EngineMissingError(f"SGLang {version} is not installed in {recipe.folder_of(version)}: run `{target}`")
     folder = recipe.folder_of(version)
     return Engine(version=version, python=folder / "bin" / "python", model=folder / "tiny-model")

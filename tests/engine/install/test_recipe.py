@@ -65,7 +65,7 @@ def test_versions_do_not_share_a_stamp(engines: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "told"), [("0.5.23", "make engine`"), ("0.5.16", "make engines`"), ("1.0", "no recipe")]
+    ("version", "told"), [("0.5.23", "make test-engine`"), ("0.5.16", "make test-engines`"), ("1.0", "no recipe")]
 )
 def test_a_missing_engine_is_an_error_that_says_what_to_run(engines: Path, version: str, told: str) -> None:
     assert not list(engines.iterdir())

@@ -90,6 +90,15 @@ class Trial:
         """Poll /health until it gives this answer."""
         self._follow_health(until=answer)
 
+    def await_end_or_ready(self) -> None:
+        """Wait until the engine has ended by itself or answers 200 to /health, whichever it does."""
+        self._await(lambda: self._has_ended() or self.get("/health") == "200", "an end or a 200", START_DEADLINE_S)
+        if self._has_ended():
+            self.await_exit()
+        else:
+            self.say("/health: 200")
+            self.was_ready = True
+
     def await_log(self, text: str, *, deadline_s: float = START_DEADLINE_S) -> None:
         """Wait until the log holds a text."""
         wanted = text.encode()
