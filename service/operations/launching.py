@@ -122,11 +122,12 @@ class _Plan:
     engine_version: str
 
 
-async def start(control: Control, operation_id: str) -> None:
+async def start(control: Control, operation_id: str) -> Operation | None:
     """Carry out the starting step of a launch or restart: files and supervisor on the node, then watch.
 
     Repeating it is harmless: the node starts a launch once. A passing fault of the way to the node is raised as
-    Transient for the caller to try again, until REACH_NODE_S have gone by; any other error fails the start.
+    Transient for the caller to try again, until REACH_NODE_S have gone by; any other error fails the start, and the
+    cleanup that follows is returned for the runner.
     """
     async with control.database.read() as session:
         operation = await session.get_one(Operation, operation_id)
@@ -145,11 +146,11 @@ async def start(control: Control, operation_id: str) -> None:
     except Transient as error:
         if control.now() - launch.created_at < timedelta(seconds=REACH_NODE_S):
             raise
-        await _fail(control, server, error)
+        return await _fail(control, server, error)
     except VigilError as error:
-        await _fail(control, server, error)
-    else:
-        await _note_started(control, operation, launch, plan, started)
+        return await _fail(control, server, error)
+    await _note_started(control, operation, launch, plan, started)
+    return None
 
 
 def _plan(profile: Profile, server: Server, launch: Launch, engine_version: str) -> _Plan:
@@ -189,11 +190,12 @@ async def _note_started(control: Control, operation: Operation, launch: Launch, 
     control.changes.publish(launch.server_id, launch.node_id)
 
 
-async def _fail(control: Control, server: Server, error: VigilError) -> None:
+async def _fail(control: Control, server: Server, error: VigilError) -> Operation:
     at = control.now()
     move = Move(
         State.FAILED, Reason.START_FAILED, f"it could not be started: {error.detail}", journal.problem_of(error)
     )
     async with control.database.write() as session:
-        await cleanup.record_failure(session, server, move, at=at, actor="operation")
+        begun = await cleanup.record_failure(session, server, move, at=at, actor="operation")
     control.changes.publish(server.id, server.node_id, OPERATIONS_CHANGED)
+    return begun

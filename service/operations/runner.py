@@ -79,7 +79,10 @@ class OperationRunner:
             case OperationStep.STOPPING:
                 await stopping.stop(self._control, operation_id)
             case OperationStep.STARTING:
-                await launching.start(self._control, operation_id)
+                begun = await launching.start(self._control, operation_id)
+                if begun is not None:
+                    self.submit(begun)
+                    return False
             case OperationStep.WATCHING | OperationStep.DONE:
                 return False
         return True

@@ -35,11 +35,7 @@ class LaunchContract:
         for server in vigil.get("/servers", limit=200)["items"]:
             if server["state"] != "stopped":
                 vigil.http.post(f"/api/v1/servers/{server['name']}/stop")
-                vigil.until(
-                    f"{server['name']} is at rest",
-                    lambda name=server["name"]: vigil.get(f"/servers/{name}")["state"] in {"stopped", "failed"},
-                    deadline_s=90,
-                )
+                vigil.until_at_rest(server["name"])
 
     def place(self, vigil: Vigil, site: Site, recipe: dict[str, Any] | None = None, *, name: str = "one") -> str:
         """Make a profile and a server of it, not launched yet."""

@@ -121,6 +121,14 @@ class Vigil:
 
         return self.until(f"{server} is {state}", reached, deadline_s=deadline_s)
 
+    def until_at_rest(self, server: str) -> None:
+        """Look at a server until it is stopped or failed."""
+
+        def is_at_rest() -> bool:
+            return self.get(f"/servers/{server}")["state"] in {"stopped", "failed"}
+
+        self.until(f"{server} is at rest", is_at_rest, deadline_s=90)
+
     def transitions(self, server: str) -> list[tuple[str, str, str]]:
         """Return what a server went through, oldest first: before, after, reason."""
         rows = self.get("/transitions", server=server, subject="server", limit=200)["items"]

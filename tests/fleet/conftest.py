@@ -89,9 +89,9 @@ class World:
             **fields,
         }
 
-    async def bring_up(self, name: str = "one", **wish: object) -> Any:
+    async def bring_up(self, name: str = "one", *, script: str = "fast") -> Any:
         """Place, launch, and wait for ready."""
-        await self.place(name, **wish)
+        await self.place(name, script=script)
         await self.post(f"/servers/{name}/launch")
         return await self.get(f"/servers/{name}/wait?timeout_s={PATIENCE_S}")
 
