@@ -1,6 +1,7 @@
 """`vigil demo`: the service on an embedded fleet, and a tour of it through the public API."""
 
 import asyncio
+import socket
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,9 +27,22 @@ PROFILE, NODE = "borealis-llama", "borealis"
 def run(*, port: int, once: bool) -> int:
     """Run the demo until it is interrupted, or take the tour once; 0 if all went well."""
     console = Console(highlight=False, soft_wrap=True)
+    if not _is_free(port):
+        console.print(f"port {port} is taken; choose another with --port")
+        return 1
     with tempfile.TemporaryDirectory(prefix="vigil-demo-") as root, suppress(KeyboardInterrupt):
         return asyncio.run(_demo(console, Path(root), port=port, once=once))
     return 0
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 async def _demo(console: Console, root: Path, *, port: int, once: bool) -> int:
@@ -38,10 +52,7 @@ async def _demo(console: Console, root: Path, *, port: int, once: bool) -> int:
         server = server_of(settings)
         serving = asyncio.create_task(server.serve())
         try:
-            while not server.started:
-                if serving.done():
-                    console.print(f"the service could not start; is port {port} taken?")
-                    return 1
+            while not server.started:  # noqa: ASYNC110  uvicorn has no event for it
                 await asyncio.sleep(0.05)
             tour = _Tour(console, f"http://127.0.0.1:{port}", fleet)
             code = await tour.take(to_the_end=once)
