@@ -1,6 +1,7 @@
 """How a node's answers become values: the border where plain JSON is checked, once."""
 
 import base64
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from service.remote.messages import (
     LogFact,
     LogSlice,
     NodeFact,
+    Refusal,
     Signalled,
     Started,
 )
@@ -43,6 +45,16 @@ def mapping(answer: Any) -> Plain:
     if not isinstance(answer, dict):
         raise TypeError(f"{type(answer).__name__} where a mapping was expected")
     return answer
+
+
+def result(verb: str, line: bytes) -> Plain:
+    """Return what a verb answered; RemoteCommandFailed when the node refused the order or failed at it."""
+    answer = mapping(json.loads(line))
+    if "refused" in answer:
+        raise RemoteCommandFailed(str(answer["detail"]), refusal=Refusal(answer["refused"]), verb=verb)
+    if "failed" in answer:
+        raise RemoteCommandFailed(f"{verb} failed on the node: {answer['failed']}", verb=verb)
+    return mapping(answer["result"])
 
 
 def started(answer: Plain) -> Started:

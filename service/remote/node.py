@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from service.clock import to_text
 from service.errors import RemoteCommandFailed, RemoteError
@@ -146,13 +147,7 @@ class NodeSession:
         marked = [line for line in completed.stdout.split(b"\n") if line.startswith(ANSWER_MARK)]
         if not marked:
             raise _no_answer(verb, completed.exit_status, completed.stderr)
-        answer = answers.read(answers.mapping, json.loads(marked[-1][len(ANSWER_MARK) :]))
-        if "refused" in answer:
-            refusal = Refusal(str(answer["refused"]))
-            raise RemoteCommandFailed(str(answer["detail"]), refusal=refusal, verb=verb)
-        if "failed" in answer:
-            raise RemoteCommandFailed(f"{verb} failed on the node: {answer['failed']}", verb=verb)
-        return answers.read(answers.mapping, answer["result"])
+        return answers.read(partial(answers.result, verb), marked[-1][len(ANSWER_MARK) :])
 
 
 class Observer:

@@ -1,5 +1,6 @@
 """The border: what a node answers becomes values, and what it should not answer becomes an error of its own."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -53,6 +54,14 @@ def test_parts_that_did_not_change_are_none() -> None:
 def test_an_answer_of_another_shape_is_a_remote_error(answer: Any) -> None:
     with pytest.raises(RemoteCommandFailed, match="cannot be read"):
         answers.read(answers.signalled, answer)
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"{", b"[]", b"{}", b'{"result": []}', b'{"refused": "for no known reason", "detail": "x"}']
+)
+def test_a_garbled_answer_is_a_remote_error(line: bytes) -> None:
+    with pytest.raises(RemoteCommandFailed, match="cannot be read"):
+        answers.read(partial(answers.result, "verify"), line)
 
 
 class Heard:

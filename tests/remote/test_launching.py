@@ -154,6 +154,16 @@ async def test_nobody_else_can_read_the_launch(node: NodeSession, launches: Laun
     assert "sk-1234" not in (directory / "command").read_text() + (directory / "launch.json").read_text()
 
 
+async def test_an_open_directory_is_closed_to_others(other_sshd: Sshd) -> None:
+    (other_sshd.home / ".vigil" / "launches").mkdir(parents=True)
+    (other_sshd.home / ".vigil").chmod(0o755)
+    connection = await open_connection(other_sshd.endpoint())
+    await NodeSession(connection).stage_and_start(Launches(other_sshd.home).shell("exit 0"))
+    assert stat.S_IMODE((other_sshd.home / ".vigil").stat().st_mode) == 0o700
+    assert stat.S_IMODE((other_sshd.home / ".vigil" / "launches").stat().st_mode) == 0o700
+    await connection.close()
+
+
 async def test_a_second_order_starts_nothing(node: NodeSession, launches: Launches) -> None:
     order = launches.shell("echo once; exec sleep 60")
     first = await node.stage_and_start(order)

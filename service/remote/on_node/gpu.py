@@ -1,4 +1,4 @@
-"""How nvidia-smi is asked: one call at a time on a machine, never a second while one is stuck, output to a file.
+"""How nvidia-smi is asked: one call at a time on a machine, never a second while one is stuck, output to a memory file.
 
 With a wedged driver nvidia-smi goes into an uninterruptible wait and no signal ends it (facts: GPU node 1.6). Each call
 holds a lock through a descriptor that it inherits: the kernel frees it when the call ends, whoever else has died.
@@ -11,11 +11,12 @@ import os
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
+from contextlib import suppress
 from typing import IO, Any, Dict, List, Optional, Sequence
 
 from . import proc
+from .answering import Refused
 from .places import make_private_directory, read_file, root
 
 QUERY_FIELDS = (
@@ -97,12 +98,15 @@ class Call:
 
 
 def start(subject: str, fields: Sequence[str]) -> Optional[Call]:
-    """Start `nvidia-smi --query-SUBJECT=FIELDS`; None when there is none here or another call has not ended."""
+    """Start `nvidia-smi --query-SUBJECT=FIELDS`; None when there is none here or another call has not ended.
+
+    Refused when the lock cannot be made: without it, calls could pile up behind a stuck one.
+    """
     program = program_path()
     lock = _lock() if program else None
     if program is None or lock is None:
         return None
-    output = tempfile.TemporaryFile()  # noqa: SIM115  # the call closes it
+    output = os.fdopen(os.memfd_create("nvidia-smi"), "w+b")
     query = "--query-%s=%s" % (subject, ",".join(fields))
     argv = ["/bin/sh", "-c", _LIMITED, "sh", program, query, "--format=csv,noheader,nounits"]
     try:
@@ -178,7 +182,10 @@ def program_path() -> Optional[str]:
 
 def _lock() -> Optional[IO[str]]:
     make_private_directory(root())
-    lock = open(_lock_path(), "a+", encoding="ascii", opener=_private)  # noqa: SIM115  # the call closes it
+    try:
+        lock = open(_lock_path(), "a+", encoding="ascii", opener=_private)  # noqa: SIM115  # the call closes it
+    except OSError as error:
+        raise Refused("directory_unusable", "%s: %s" % (_lock_path(), error.strerror)) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -197,9 +204,10 @@ def _private(path: str, flags: int) -> int:
 
 
 def _note(lock: IO[str], pid: int) -> None:
-    lock.truncate(0)
-    lock.write("%d %d" % (pid, int(time.time())))
-    lock.flush()
+    with suppress(OSError):  # a full disk: the lock itself needs no room
+        lock.truncate(0)
+        lock.write("%d %d" % (pid, int(time.time())))
+        lock.flush()
 
 
 def _stuck_since() -> str:

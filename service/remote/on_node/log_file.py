@@ -25,7 +25,7 @@ class LogFile:
 
     @property
     def masker(self) -> Optional[Masker]:
-        """Return what hides the secrets, None as long as the launch is not staged: its directory comes whole."""
+        """Return what hides the secrets, None while they are not known: then nothing of the log may be read."""
         if self._masker is None:
             self._masker = find_masker(self._directory)
         return self._masker

@@ -51,8 +51,11 @@ class Masker:
 
 
 def find_masker(directory: str) -> Optional[Masker]:
-    """Return the masker of a launch, None when the launch is not staged."""
+    """Return the masker of a launch, None when its secrets are not known: it is not staged, or the file is garbled."""
     text = read_file(os.path.join(directory, "secrets"))
     if text is None:
         return None
-    return Masker(json.loads(line) for line in text.splitlines() if line)
+    try:
+        return Masker([str(json.loads(line)) for line in text.splitlines() if line])
+    except ValueError:
+        return None

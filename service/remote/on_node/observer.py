@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 import traceback
+from contextlib import suppress
 from typing import Any, BinaryIO, Dict, List, Optional
 
 from . import gpu, proc
@@ -135,7 +136,8 @@ class Observer:
         """Start a query when one is due, and report it when it has ended: it may take seconds, or forever."""
         if self._gpu_call is None:
             if self._watched and self._is_due("gpu", GPU_S, now_s):
-                self._gpu_call = gpu.start("compute-apps", gpu.APPS_FIELDS)
+                with suppress(Refused):
+                    self._gpu_call = gpu.start("compute-apps", gpu.APPS_FIELDS)
             return []
         outcome = self._gpu_call.poll(GPU_PATIENCE_S)
         if outcome is None:

@@ -74,10 +74,12 @@ def make_private_directory(path: str) -> None:
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
         facts = os.stat(path)
+        if facts.st_uid != os.geteuid():
+            raise Refused("directory_unusable", "%s belongs to uid %d" % (path, facts.st_uid))
+        if facts.st_mode & 0o077:
+            os.chmod(path, 0o700)
     except OSError as error:
         raise Refused("directory_unusable", "%s: %s" % (path, error.strerror)) from error
-    if facts.st_uid != os.geteuid():
-        raise Refused("directory_unusable", "%s belongs to uid %d" % (path, facts.st_uid))
 
 
 def write_private_file(path: str, data: bytes) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from service.remote.on_node import gpu
+from service.remote.on_node.answering import Refused
 from tests.remote.conftest import eventually
 
 Script = Callable[[str], Path]
@@ -48,6 +49,14 @@ def test_a_node_without_it_is_told_from_a_broken_one(tmp_path: Path, monkeypatch
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(gpu, "PLACES", str(tmp_path))
     assert gpu.ask("gpu", ("uuid",), 5)["exit"] == gpu.NOT_FOUND
+
+
+def test_without_a_place_for_the_lock_nothing_is_started(script: Script) -> None:
+    home = script("echo started >> $HOME/started")
+    (home / ".vigil").write_text("a file")
+    with pytest.raises(Refused):
+        gpu.ask("gpu", ("uuid",), 5)
+    assert not (home / "started").exists()
 
 
 def test_it_is_found_off_the_path_of_a_bare_login(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:

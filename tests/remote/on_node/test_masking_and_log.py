@@ -116,5 +116,7 @@ def test_nothing_is_read_before_the_secrets_are_known(tmp_path: Path) -> None:
     log = LogFile(str(tmp_path))
     assert find_masker(str(tmp_path)) is None
     assert log.read(0, 100, is_final=True) == b""
+    (tmp_path / "secrets").write_bytes(b"\xff{garbled")
+    assert log.read(0, 100, is_final=True) == b""
     (tmp_path / "secrets").write_text('"sk-secret"\n')
     assert log.read(0, 100, is_final=True) == b"*********"
