@@ -2,8 +2,9 @@
 
     python bench/read_log.py [--mib 100] [--profile]
 
-Makes logs in the engine's formats in memory: a serving engine's, one of warnings only, one of long request dumps, and one
-where every line sounds like trouble. Prints MB/s on one core for each, and the share of a core that 100 lines/s take.
+Makes logs in memory in the engine's formats: a serving engine's, one of warnings only, one of long request dumps, and
+one where every line sounds like trouble. Prints MB/s on one core for each, and the share of a core that following
+100 lines/s takes.
 """
 
 import argparse
@@ -81,7 +82,7 @@ def request_dump(n: int) -> str:
 
 def trouble(n: int) -> str:
     """Return the n-th line of an engine that complains without end."""
-    return f"E0528 06:32:54.{n % 1000000:06} 735017 tcp_transport.cpp:136] Session::writeBody failed. Error: Bad address {n}"
+    return f"E0528 06:32:54.{n % 1000000:06} 735017 tcp_transport.cpp:136] Session::writeBody failed. Bad address {n}"
 
 
 def failure_lines(at_s: float) -> list[str]:
@@ -119,8 +120,7 @@ def read(data: bytes) -> str:
 
 
 def live_share() -> float:
-    """Return the share of a core that following a server takes which writes 100 lines/s, looked at ten times a "
-    "second."""
+    """Return the share of a core that following a busy server takes, looked at ten times a second."""
     log = StartupLog().feed("\n".join(start_lines()).encode() + b"\n", _BEGIN)
     per_look = LIVE_LINES_PER_S // 10
     pieces = [

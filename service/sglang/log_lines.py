@@ -25,7 +25,7 @@ _PREFIX = re.compile(
     | \[(?:\d\d-\d\d\s)?\d\d:\d\d:\d\d(?P<short>{_RANK}*)\]\s?
     | {_STAMP}(?:Z|[+-]\d\d:?\d\d)\]\s?
     | [\w.-]{{1,120}}\s>>\s
-    | \[(?:[a-z_][\w.]*|__main__|INFO|DEBUG|WARNING|ERROR|CRITICAL)\]\s(?=\S)
+    | \[(?:[a-z_][\w.]*|__main__|INFO|DEBUG|WARNING|ERROR|CRITICAL)\]\s
     | \[pod/[\w./-]+\]\s
     | \[rank(?P<torch>\d+)\]:(?=\[[EWIF])
     | \[rank\d+\]:\s
@@ -78,29 +78,34 @@ class LineSplitter:
         """What came after the last line end."""
 
     def lines(self, data: bytes) -> Iterator[tuple[int, list[bytes]]]:
-        """Yield (number of the first, lines) in runs; the lines of a run are numbered one by one."""
-        *whole, rest = data.split(b"\n")
+        """Yield (number of the first, lines) in runs; the lines of a run are numbered one by one.
+
+        NULs are dropped at once: a machine that lost power leaves them, and UTF-16 has one in every other place.
+        """
+        *whole, rest = data.replace(b"\0", b"").split(b"\n")
         if whole:
             whole[0] = self.pending + whole[0]
             first, self.number = self.number, self.number + len(whole)
             self.pending = b""
             if b"\r" in data or b"\r" in whole[0]:
-                for number, line in enumerate(whole, first):
-                    for part in line.split(b"\r"):
-                        if part:
-                            yield number, [part[:LINE_LIMIT_BYTES]]
+                yield from ((number, parts) for number, line in enumerate(whole, first) for parts in _redrawn(line))
             else:
-                if len(data) > LINE_LIMIT_BYTES or len(whole[0]) > LINE_LIMIT_BYTES:
-                    whole = [line[:LINE_LIMIT_BYTES] for line in whole]
-                yield first, whole
-        *parts, last = rest.split(b"\r")
-        if parts:
-            parts[0] = self.pending + parts[0]
+                yield first, _clipped(whole) if len(data) + len(whole[0]) > LINE_LIMIT_BYTES else whole
+        *drawn, last = rest.split(b"\r")
+        if drawn:
+            drawn[0] = self.pending + drawn[0]
             self.pending = b""
-            for part in parts:
-                if part:
-                    yield self.number, [part[:LINE_LIMIT_BYTES]]
+            yield from ((self.number, parts) for line in drawn for parts in _redrawn(line))
         self.pending = (self.pending + last)[:LINE_LIMIT_BYTES]
+
+
+def _redrawn(line: bytes) -> Iterator[list[bytes]]:
+    """Yield what a line was redrawn as, each by itself: they have one number."""
+    return (_clipped([part]) for part in line.split(b"\r") if part)
+
+
+def _clipped(lines: list[bytes]) -> list[bytes]:
+    return [line[:LINE_LIMIT_BYTES] for line in lines]
 
 
 def plain(raw: bytes) -> bytes:

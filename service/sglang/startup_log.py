@@ -7,13 +7,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from service.sglang.acceptance import AcceptanceWatch
-from service.sglang.faults import Entry, Fault, FaultCollector, FaultKind, Scene
+from service.sglang.fault_collector import FaultCollector
+from service.sglang.faults import Entry, Fault, FaultKind, Scene
 from service.sglang.log_envelope import is_envelope, unwrapped
 from service.sglang.log_lines import LineSplitter, LogLine, instant_of, peel, plain, segments
 from service.sglang.phases import Phase
+from service.sglang.stacks import phase_of_frames
 from service.sglang.start_phases import PhaseSpan, Progress, StartPhases
 from service.sglang.startup_marks import VERSION, Sign
-from service.sglang.trouble import INTERESTING, is_aftermath, is_benign, is_fatal, is_trouble, phase_of_frames
+from service.sglang.trouble import INTERESTING, is_aftermath, is_benign, is_fatal, is_trouble
 from service.sglang.versions import Version, parse_version
 
 __all__ = ["LogReading", "PhaseSpan", "Progress", "StartupLog"]

@@ -61,7 +61,10 @@ MARKS: tuple[Mark, ...] = (
     _mark(r"server_args=(?:ServerArgs\(|\{)", Phase.SPAWNING, Sign.LAUNCH),
     _mark(r"The server is fired up and ready to roll!.{0,20}$", Phase.SERVING, Sign.READY),
     _mark(r"Dummy health check server started in background thread", Phase.SERVING, Sign.READY),
-    _mark(r"SIGTERM received|^Gracefully exiting\.\.\.|^KeyboardInterrupt$|SIGINT received", sign=Sign.STOPPING),
+    _mark(
+        r"SIGTERM received|INFO:\s+Shutting down$|^Gracefully exiting\.\.\.|^KeyboardInterrupt$|SIGINT received",
+        sign=Sign.STOPPING,
+    ),
     _mark(r"resource_tracker: There appear to be \d+ leaked", sign=Sign.SHUTDOWN, is_usual=False),
     _mark(r"^Init (?:torch distributed|parallel) begin", Phase.DISTRIBUTED_INIT, Sign.GROUP_INIT, is_of_rank=True),
     _mark(r"^(?:Rank \d+: )?[Ll]oad weight begin", Phase.LOADING_WEIGHTS, Sign.WEIGHTS, is_of_rank=True),

@@ -13,8 +13,8 @@ from service.sglang.faults import Entry, Fault, FaultKind
 from service.sglang.log_lines import peel
 from service.sglang.patterns import any_of
 from service.sglang.phases import Phase
+from service.sglang.stacks import phase_of_frames
 from service.sglang.startup_log import LogReading, StartupLog
-from service.sglang.trouble import phase_of_frames
 from service.sglang.versions import Version, parse_version
 
 EVIDENCE_LIMIT = 4
@@ -78,7 +78,8 @@ def diagnose(log: StartupLog, circumstances: Circumstances | None = None) -> Dia
     reading = log.reading
     version = parse_version(around.engine_version) or log.version
     faults = log.faults
-    has_failed = reading.has_failed or (around.has_exited and around.exit_code != 0)
+    was_asked = around.was_asked_to_stop or reading.is_stopping
+    has_failed = reading.has_failed or (around.has_exited and around.exit_code != 0 and not was_asked)
     if around.was_asked_to_stop and not reading.has_failed:
         return None
     if not has_failed:
