@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from service.clock import to_text
 from service.servers.observation import ListenerOwner, Observation, ProcessState
 from service.servers.states import Move, Reason, State
 from service.sglang.exits import exit_meaning
@@ -153,13 +154,13 @@ def _evidence(observation: Observation) -> dict[str, object]:
     """Return the facts that a transition keeps, as plain JSON values."""
     process, listener, health, log = observation.process, observation.listener, observation.health, observation.log
     return {
-        "observed_at": observation.at.isoformat(),
+        "observed_at": to_text(observation.at),
         "process": {"state": process.state, "pid": process.pid, "exit_code": process.exit_code},
         "listener": {"owner": listener.owner, "pid": listener.pid},
         "health": {
             "answer": health.answer,
             "status_code": health.status_code,
-            "answered_at": health.answered_at.isoformat() if health.answered_at else None,
+            "answered_at": to_text(health.answered_at) if health.answered_at else None,
         },
         "log": {"phase": log.phase, "is_ready": log.is_ready, "lines": log.line_count},
     }

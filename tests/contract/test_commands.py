@@ -33,15 +33,15 @@ def vigil(tmp_path: Path, site: Site) -> Iterator[Vigil]:
             service.until_at_rest(server["name"])
 
 
-def place(vigil: Vigil, site: Site, name: str, *, script: str = "fast", **server_args: Any) -> None:
+def place(vigil: Vigil, site: Site, name: str, script: str, **server_args: Any) -> None:
     recipe = {**site.recipe(**server_args), "env": {"VIGIL_SIM_SCRIPT": script}}
     vigil.post("/profiles", {"name": name, "recipe": recipe}, expect=201)
     vigil.post("/servers", {"name": name, "profile": name, "node": site.name}, expect=201)
 
 
 def test_wait(vigil: Vigil, site: Site) -> None:
-    place(vigil, site, "good", script="default")
-    place(vigil, site, "bad", **{"no-such-flag": 1})
+    place(vigil, site, "good", "default")
+    place(vigil, site, "bad", "fast", **{"no-such-flag": 1})
     stopped = vigil_command("wait", "good", url=vigil.url)
     assert (stopped.returncode, "nobody has asked for a launch" in stopped.stderr) == (1, True)
     vigil.post("/servers/good/launch", expect=202)
@@ -57,7 +57,7 @@ def test_wait(vigil: Vigil, site: Site) -> None:
 
 
 def test_wait_outlasts_a_restart_of_the_service(vigil: Vigil, site: Site) -> None:
-    place(vigil, site, "good")
+    place(vigil, site, "good", "fast")
     vigil.post("/servers/good/launch", expect=202)
     waiting = subprocess.Popen(
         [sys.executable, "-m", "service", "wait", "good", "--url", vigil.url], stderr=subprocess.PIPE, text=True
