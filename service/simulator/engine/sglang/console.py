@@ -55,7 +55,7 @@ class Bar:
         self._draw(0)
 
     def advance(self, done: int, label: Optional[str] = None) -> None:
-        """Show that `done` of the total are done; a new label is drawn at once, as tqdm does; the last ends the line."""
+        """Show that `done` of the total are done; tqdm draws a new label at once; the last ends the line."""
         is_relabelled = label is not None and label != self.label
         self.label = label or self.label
         is_due = time.monotonic() - self._drawn_at >= BAR_INTERVAL_S

@@ -44,14 +44,14 @@ class Rank:
         self.console = Console(label, plan.arguments.log_level)
         self.memory: Optional[GpuMemory] = None
         self.timings: Dict[str, float] = {}
-        self._peers: List[int] = []
+        self._peers: Optional[List[int]] = None
         self._position = plan.arguments.base_gpu_id + number * plan.arguments.gpu_id_step
 
     def start(self) -> Stages:
         """Wait for the parent's word, pass all stages and tell the parent; never returns after a failure."""
-        while not self._peers:
+        while self._peers is None:
             for message in self.channel.receive(None):
-                self._peers = [pid for pid in message["peers"] if pid != os.getpid()] or [0]
+                self._peers = [pid for pid in message["peers"] if pid != os.getpid()]
             if self.channel.is_closed:
                 os._exit(1)
         try:
@@ -97,7 +97,7 @@ class Rank:
 
     def wait_for_peers(self) -> None:
         """Wait while another rank is stopped, as a collective operation would."""
-        while len(self._peers) > 1 and is_any_stopped(self._peers):
+        while self._peers and is_any_stopped(self._peers):
             time.sleep(PEERS_PAUSE_S)
 
     def _fail(self, text: str) -> Any:

@@ -54,6 +54,7 @@ class Serving:
         """Serve until the parent goes or says so."""
         while True:
             for message in self._rank.channel.receive(self._pause()):
+                self._rank.wait_for_peers()
                 self._take(message)
             if self._rank.channel.is_closed:
                 os._exit(0)
