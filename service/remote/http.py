@@ -15,7 +15,8 @@ import httpcore2
 import httpx2
 
 from service.errors import ChannelRefused, RemoteError
-from service.remote.ssh import SshConnection, TcpChannel
+from service.remote.sessions import TcpChannel
+from service.remote.ssh import SshConnection
 
 RequestFailed = httpx2.HTTPError
 """What a request through a client of this module raises when there is no answer."""

@@ -22,7 +22,8 @@ from service.remote.messages import (
     Started,
     Watch,
 )
-from service.remote.ssh import SshConnection, Stream
+from service.remote.sessions import Stream
+from service.remote.ssh import SshConnection
 
 ANSWER_MARK = b"VIGIL1 "
 FACT_START = b'{"k":'

@@ -1,7 +1,8 @@
-"""What is done with the output of a command on a node: gathered to its end, or cut into lines as it comes."""
+"""What goes through a channel of a connection: output gathered to its end or cut into lines, and plain TCP bytes."""
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,6 +11,8 @@ from service.errors import NodeUnreachable, RemoteCommandFailed, RemoteError
 OUTPUT_LIMIT_BYTES = 64 * 2**20
 LINE_LIMIT_BYTES = 4 * 2**20
 STDERR_KEPT_BYTES = 4096
+CLOSE_PATIENCE_S = 2.0
+"""How long the end of a stream waits for the node to confirm it; a frozen node never does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,103 @@ class LineFeed:
             return None
         said = self._stderr.decode("utf-8", "replace").strip()
         return RemoteCommandFailed(f"the stream from {self._label} ended with status {exit_status}: {said}")
+
+
+class Writable(Protocol):
+    """The near end of a session's channel."""
+
+    def write(self, data: bytes) -> None:
+        """Take bytes for the command's input."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+
+class Stream:
+    """The near end of a command that talks in lines."""
+
+    def __init__(self, channel: Writable, feed: LineFeed) -> None:
+        self._channel = channel
+        self._feed = feed
+
+    def send(self, data: bytes) -> None:
+        """Send bytes to the command's standard input; after its end they are dropped, `on_close` has told."""
+        with suppress(OSError):
+            self._channel.write(data)
+
+    async def close(self) -> None:
+        """End the command's input and the channel; `on_close` is called before this returns."""
+        self._feed.is_closing = True
+        self._channel.abort()
+        try:
+            async with asyncio.timeout(CLOSE_PATIENCE_S):
+                await self._feed.ended.wait()
+        except TimeoutError:
+            self._feed.finish(None, None)
+
+
+class Reader(Protocol):
+    """The far side's bytes of a TCP channel."""
+
+    async def read(self, n: int) -> bytes:
+        """Return the next bytes, at most n; b"" at the end."""
+        ...
+
+    def at_eof(self) -> bool:
+        """Tell whether the end has come and all is read."""
+        ...
+
+
+class Writer(Protocol):
+    """The near side of a TCP channel."""
+
+    @property
+    def channel(self) -> Writable:
+        """Return the channel below."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Take bytes to send."""
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+
+    def is_closing(self) -> bool:
+        """Tell whether nothing can be sent any more."""
+        ...
+
+
+class TcpChannel:
+    """One TCP connection made by the node on our behalf; `lost_as` are the errors that mean it is gone."""
+
+    def __init__(self, reader: Reader, writer: Writer, *, lost_as: tuple[type[Exception], ...]) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._lost_as = lost_as
+
+    async def read(self, limit_bytes: int) -> bytes:
+        """Return the next bytes, b"" at the end. Raises NodeUnreachable when the connection is lost."""
+        try:
+            return await self._reader.read(limit_bytes)
+        except self._lost_as as error:
+            raise NodeUnreachable(f"the channel broke: {error}") from error
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes and wait until there is room for more. Raises NodeUnreachable when the channel is gone."""
+        try:
+            self._writer.write(data)
+            await self._writer.drain()
+        except self._lost_as as error:
+            raise NodeUnreachable(f"the channel broke: {error}") from error
+
+    @property
+    def is_ended(self) -> bool:
+        """Tell whether the far end has closed: a connection kept for later is then of no use."""
+        return self._reader.at_eof() or self._writer.is_closing()
+
+    def close(self) -> None:
+        """Close the channel at once."""
+        self._writer.channel.abort()
 
 
 def _lost(label: str, error: Exception | None) -> NodeUnreachable:

@@ -30,15 +30,14 @@ from service.errors import (
 from service.nodes.endpoint import Agent, Endpoint, HostKey, KeyFile
 from service.remote.command_line import command_line
 from service.remote.credentials import check_key_file
-from service.remote.sessions import Completed, Gathering, LineFeed, Sink
+from service.remote.sessions import Completed, Gathering, LineFeed, Sink, Stream, TcpChannel
 
 SESSION_LIMIT = 8
 """Sessions at once on one connection; sshd's MaxSessions is 10 unless an administrator lowered it."""
 OPEN_DEADLINE_S = 10.0
 KEEPALIVE_INTERVAL_S = 5
 KEEPALIVE_COUNT = 3
-CLOSE_PATIENCE_S = 2.0
-"""How long the end of a stream waits for the node to confirm it; a frozen node never does."""
+_LOST = (OSError, asyncssh.Error)
 _HOST_KEY_ALGORITHMS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
 _RSA_ALGORITHMS = ("rsa-sha2-512", "rsa-sha2-256")
 _CIPHERS = (
@@ -67,7 +66,7 @@ async def fetch_host_key(endpoint: Endpoint, *, deadline_s: float) -> HostKey:
                 server_host_key_algs=[*_HOST_KEY_ALGORITHMS, *_RSA_ALGORITHMS],
                 config=None,
             )
-        except (OSError, asyncssh.Error) as error:
+        except _LOST as error:
             raise _connect_error(error, endpoint) from error
         finally:
             if jump:
@@ -140,7 +139,7 @@ class SshConnection:
         on_line: Callable[[bytes], None],
         on_close: Callable[[RemoteError | None], None],
         deadline_s: float = OPEN_DEADLINE_S,
-    ) -> "Stream":
+    ) -> Stream:
         """Start a command that talks in lines for as long as it lives; it takes one of the sessions until it ends.
 
         `on_line` gets each line without its end. `on_close` is called once: with None when the command ended with
@@ -156,7 +155,7 @@ class SshConnection:
                 raise
         return Stream(channel, feed)
 
-    async def open_tcp(self, host: str, port: int) -> "TcpChannel":
+    async def open_tcp(self, host: str, port: int) -> TcpChannel:
         """Open a TCP channel from the node to `host`:`port`, as the node sees it; bounded by the caller's timeout.
 
         Raises ConnectionRefusedError when nobody listens there, ChannelRefused when sshd forbids forwarding,
@@ -168,14 +167,14 @@ class SshConnection:
             if self.is_open and error.code == OPEN_CONNECT_FAILED:
                 raise ConnectionRefusedError(f"{host}:{port} on {self.label}: {error.reason}") from error
             raise self._channel_error(error) from error
-        except (OSError, asyncssh.Error) as error:
+        except _LOST as error:
             raise NodeUnreachable(f"the connection to {self.label} is lost: {error}") from error
-        return TcpChannel(reader, writer)
+        return TcpChannel(reader, writer, lost_as=_LOST)
 
     async def close(self) -> None:
         """Close the connection and all its channels at once; safe to call twice."""
         self.transport.abort()
-        with suppress(OSError, asyncssh.Error):
+        with suppress(*_LOST):
             await self.transport.wait_closed()
         if self._jump:
             await self._jump.close()
@@ -191,7 +190,7 @@ class SshConnection:
             )
         except asyncssh.ChannelOpenError as error:
             raise self._channel_error(error) from error
-        except (OSError, asyncssh.Error) as error:
+        except _LOST as error:
             raise NodeUnreachable(f"the connection to {self.label} is lost: {error}") from error
         return channel
 
@@ -199,61 +198,6 @@ class SshConnection:
         if not self.is_open:
             return NodeUnreachable(f"the connection to {self.label} is lost: {error.reason}")
         return ChannelRefused(f"sshd of {self.label} refused a channel: {error.reason}")
-
-
-class Stream:
-    """The near end of a command started by `open_stream`."""
-
-    def __init__(self, channel: asyncssh.SSHClientChannel[bytes], feed: LineFeed) -> None:
-        self._channel = channel
-        self._feed = feed
-
-    def send(self, data: bytes) -> None:
-        """Send bytes to the command's standard input; after its end they are dropped, `on_close` has told."""
-        with suppress(OSError):
-            self._channel.write(data)
-
-    async def close(self) -> None:
-        """End the command's input and the channel; `on_close` is called before this returns."""
-        self._feed.is_closing = True
-        self._channel.abort()
-        try:
-            async with asyncio.timeout(CLOSE_PATIENCE_S):
-                await self._feed.ended.wait()
-        except TimeoutError:
-            self._feed.finish(None, None)
-
-
-class TcpChannel:
-    """One TCP connection made by the node on our behalf."""
-
-    def __init__(self, reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes]) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    async def read(self, limit_bytes: int) -> bytes:
-        """Return the next bytes, b"" at the end. Raises NodeUnreachable when the connection is lost."""
-        try:
-            return await self._reader.read(limit_bytes)
-        except (OSError, asyncssh.Error) as error:
-            raise NodeUnreachable(f"the channel broke: {error}") from error
-
-    async def write(self, data: bytes) -> None:
-        """Send bytes and wait until there is room for more. Raises NodeUnreachable when the channel is gone."""
-        try:
-            self._writer.write(data)
-            await self._writer.drain()
-        except (OSError, asyncssh.Error) as error:
-            raise NodeUnreachable(f"the channel broke: {error}") from error
-
-    @property
-    def is_ended(self) -> bool:
-        """Tell whether the far end has closed: a connection kept for later is then of no use."""
-        return self._reader.at_eof() or self._writer.is_closing()
-
-    def close(self) -> None:
-        """Close the channel at once."""
-        self._writer.channel.abort()
 
 
 class _Session(asyncssh.SSHClientSession[bytes]):
@@ -313,7 +257,7 @@ async def _log_in(
                 client_keys=keys,
                 **_FIXED_OPTIONS,
             )
-        except (OSError, asyncssh.Error) as error:
+        except _LOST as error:
             if client.offered:
                 raise _changed_key(endpoint, client.offered) from error
             raise _connect_error(error, endpoint) from error
@@ -368,7 +312,7 @@ async def _agent() -> AsyncIterator[asyncssh.SSHAgentClient]:
         raise CredentialUnusable("there is no SSH agent: SSH_AUTH_SOCK is not set")
     try:
         agent = await asyncssh.connect_agent(path)
-    except (OSError, asyncssh.Error) as error:
+    except _LOST as error:
         raise CredentialUnusable(f"the SSH agent at {path} does not answer: {error}") from error
     async with agent:
         yield agent

@@ -108,7 +108,7 @@ def test_arguments_survive_every_login_shell_that_is_here(shell: str, text: str)
     assert done.stdout == f"[{text}]".encode()
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1, max_size=4))
 def test_any_arguments_survive(words: list[str]) -> None:
     done = subprocess.run(["/bin/sh", "-c", command_line(["printf", "%s\\1", *words])], capture_output=True, check=True)

@@ -171,7 +171,6 @@ async def test_effort_only_grows_and_counts_the_dead(node: NodeSession, launches
         (child,) = [pid for pid in launches.pids(order) if proc.command(pid) == "sleep 61"]
         os.kill(child, signal.SIGKILL)
         await facts.until(lambda: processes(facts, order)[-1].member_count == 1)
-        await asyncio.sleep(1)
     ticks = [effort.cpu_ticks for effort in efforts(facts, order)]
     assert ticks == sorted(ticks)
     assert ticks[-1] >= 50
@@ -200,7 +199,7 @@ async def test_secrets_are_masked_across_the_borders_of_parts(node: NodeSession,
 
 
 async def test_a_new_observer_goes_on_where_the_old_one_was_lost(launches: Launches, sshd: Sshd) -> None:
-    order = launches.shell("i=0; while [ $i -lt 400 ]; do echo line $i; i=$((i+1)); sleep 0.005; done; exit 4")
+    order = launches.shell("i=0; while [ $i -lt 150 ]; do echo line $i; i=$((i+1)); sleep 0.005; done; exit 4")
     data = b""
     first = await open_connection(sshd.endpoint())
     facts = Facts()
@@ -219,7 +218,7 @@ async def test_a_new_observer_goes_on_where_the_old_one_was_lost(launches: Launc
     async with observing(NodeSession(second), [watch(order, log_offset=len(data))]) as (_, facts):
         await facts.until(lambda: state_is(facts, order, ProcessState.EXITED))
         data += log_of(facts, order, since=len(data))
-    assert data == b"".join(b"line %d\n" % i for i in range(400))
+    assert data == b"".join(b"line %d\n" % i for i in range(150))
     await second.close()
 
 

@@ -21,7 +21,7 @@ def launch(tmp_path: Path, *, secrets: list[str], log: bytes) -> LogFile:
     return LogFile(str(tmp_path))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(SECRETS, PIECES, st.data())
 def test_masking_keeps_the_length_hides_every_occurrence_and_touches_nothing_else(
     secrets: list[str], pieces: list[str], data: Any
@@ -65,7 +65,7 @@ def test_what_may_become_a_secret_is_held_back() -> None:
     assert Masker([]).held_back(b"anything") == 0
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(SECRETS, PIECES, st.data())
 def test_reading_in_any_pieces_while_it_grows_gives_what_reading_at_once_gives(
     tmp_path_factory: pytest.TempPathFactory, secrets: list[str], pieces: list[str], data: Any
@@ -89,7 +89,7 @@ def test_reading_in_any_pieces_while_it_grows_gives_what_reading_at_once_gives(
     assert len(said) == len(text)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(st.text("ab\n", max_size=40), st.integers(0, 6))
 def test_the_tail_is_the_last_lines(tmp_path_factory: pytest.TempPathFactory, text: str, lines: int) -> None:
     log = launch(tmp_path_factory.mktemp("log"), secrets=[], log=text.encode())
