@@ -11,6 +11,7 @@ SAMPLE_BYTES = 262_144
 MIN_STEPS = 3
 MAJORITY = 4
 _STAMP = re.compile(rb"^.{0,120}?(20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)")
+_CLOCK = re.compile(rb"^.{0,60}?\b(\d\d:\d\d:\d\d(?:[.,]\d+)?)\b")
 _FRAME = re.compile(rb'^.{0,120}?\s{2,}File "')
 _HEADER = b"Traceback (most recent call last)"
 
@@ -41,6 +42,8 @@ def is_newest_first(data: bytes) -> bool:
     """Return whether the stamps of a log run backwards, by far more often than forwards."""
     lines = data[:SAMPLE_BYTES].split(b"\n")
     stamps: list[bytes] = [match[1] for line in lines if (match := _STAMP.match(line))]
+    if not stamps:
+        stamps = [match[1] for line in lines if (match := _CLOCK.match(line))]
     steps = [(before, after) for before, after in pairwise(stamps) if before != after]
     backward = sum(before > after for before, after in steps)
     return backward >= MIN_STEPS and backward > MAJORITY * (len(steps) - backward)

@@ -42,6 +42,7 @@ EXPECTED = {
     "sigterm_loading": Expected(
         None, frozenset({*LOADS, Phase.ALLOCATING_KV_CACHE, Phase.WARMING_UP}), has_failed=False
     ),
+    "sigterm_binding": Expected(None, frozenset({Phase.BINDING_HTTP, Phase.WARMING_UP}), has_failed=False),
     "scheduler_killed": _fails(Code.CHILD_PROCESS_DIED, Phase.SERVING),
     "scheduler_killed_tp2": _fails(Code.CHILD_PROCESS_DIED, Phase.SERVING),
     "scheduler_killed_loading": _fails(Code.CHILD_PROCESS_DIED, *LOADS, Phase.ALLOCATING_KV_CACHE),

@@ -12,7 +12,7 @@ from service.sglang.log_lines import instant_of
 from service.sglang.patterns import any_of
 from service.sglang.startup_log import StartupLog
 
-SLOW_LINES = 20
+SLOW_LINES = 10
 SLOW_LENGTH = 1.25
 """A mean accept length below this costs more than it saves: most verify steps produce the bonus token only."""
 INEFFECTIVE_LINES = 5
@@ -67,6 +67,9 @@ FINDING_RULES: tuple[FindingRule, ...] = (
             r"Mooncake (?:Transfer Engine|memory) .{0,40}(?:[Ee]rror|fail)",
             r"KVTransferError",
             r"(?:Prefill|Decode) (?:transfer|bootstrap|handshake) failed",
+            r"[Ff]ail(?:ed)? to (?:register (?:local )?memory|send kv)",
+            r"(?:Error|Could not|[Ff]ail(?:ed)? to) (?:fetch\w*|connect to|get) .{0,60}bootstrap",
+            r"Losing connection with (?:prefill|decode)",
         ),
         example="Decode transfer failed for request rank=0 decode_req.req.rid='...' with exception KVTransferError",
     ),

@@ -19,6 +19,7 @@ _GPU_OOM = any_of(
     r"CUDA (?:driver )?error: out of memory",
     r"Cuda failure.{0,12}out of memory",
     r"cudaErrorMemoryAllocation|hipErrorOutOfMemory|CUDA_ERROR_OUT_OF_MEMORY",
+    r"Memory_Allocation_Failure\(EL0004\)",
     r"CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED",
     r"[Ff]ailed to (?:CUDA )?(?:calloc|malloc|allocate) .{0,60}(?:device|GPU|CUDA) memory",
 )

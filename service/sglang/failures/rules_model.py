@@ -149,7 +149,7 @@ TOOLCHAIN_RULES = (
             r"CUDA_HOME environment variable is not set",
             r"CompilationError|CppCompileError|PTXASError|NVRTCError|nvrtc: error|HIPRTC",
             r"(?:NVCC|nvcc|hipcc|kernel|JIT|ptxas|nvrtc|Triton|triton) (?:compilation|compile|build)\b.{0,20}[Ff]ail",
-            r"[Ff]ailed to (?:JIT|build|compile)\b",
+            r"[Ff]ailed to (?:JIT|build|compile)\b|failed jit build|build \[module_\w+\].{0,80}fail",
             r"fatal error: \S+\.(?:h|cuh|hpp)\b|Python\.h",
             r"Failed to find C compiler|C\+\+ compiler .{0,40}not (?:found|work)",
             r"No such file or directory: '(?:[^']*/)?(?:nvcc|ninja|gcc|g\+\+|cc|c\+\+|hipcc|clang\+*|ptxas)'",
@@ -163,6 +163,13 @@ TOOLCHAIN_RULES = (
 )
 
 COMPILER_RULES = (
+    Rule(
+        Code.JIT_COMPILE_FAILURE,
+        any_of(r"^LLVM ERROR: ", r"/mlir/.{0,300}Assertion .{0,300}failed", r"failed jit build \["),
+        kinds=_NOTICE,
+        confidence=Confidence.MEDIUM,
+        example="LLVM ERROR: Cannot select: intrinsic %llvm.nvvm.shfl.sync.bfly.i32",
+    ),
     Rule(
         Code.JIT_COMPILE_FAILURE,
         any_of(r"^(?:\w+\.)*(?:RuntimeError|AssertionError|FileNotFoundError|CalledProcessError|OSError)\b"),

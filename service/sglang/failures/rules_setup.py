@@ -100,6 +100,7 @@ ABI_RULES = (
             r"version `(?:GLIBC|GLIBCXX|CXXABI)_\S+' not found",
             r"numpy\.dtype size changed|numpy\.ndarray size changed|compiled using NumPy 1",
             r"VersionConflict|DistributionNotFound",
+            r"detected CUDA version .{0,60}mismatches the version",
             r"is already used by a Transformers config",
             r"(?:requires?d?|needs) (?:\w+ )?(?:version )?(?:transformers|torch|flashinfer|sgl[-_]kernel)\s?[<>=]=?",
             r"No module named '(?:transformers|torch|sgl_kernel|flashinfer|triton|vllm|numpy|xgrammar|torchao)\.",
@@ -112,7 +113,11 @@ ABI_RULES = (
 PACKAGE_RULES = (
     Rule(
         Code.DEPENDENCY_VERSION_MISMATCH,
-        any_of(r"cannot import name '?\w+", r"partially initialized module"),
+        any_of(
+            r"cannot import name '?\w+",
+            r"partially initialized module",
+            r"^AttributeError: module '(?!sglang)[\w.]+' has no attribute",
+        ),
         confidence=Confidence.MEDIUM,
         unless=any_of(r"quantization"),
         example="ImportError: cannot import name 'GlmAsrConfig' from 'transformers'",
