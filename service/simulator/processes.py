@@ -22,33 +22,21 @@ class NodeProcess:
     """One process of a node."""
 
     pid: int
-    home: str
     command: str
 
 
 def find_processes(root: Path) -> list[NodeProcess]:
     """Return the living processes whose node's home is `root` or lies below it.
 
-    A process whose title replaced its environment (SGLang's titles do so without SPT_NOENV) is found by its session:
-    each command of a node leads a session of its own, and an engine's children stay in their parent's.
+    They are known by the marker in their environment, or, where another program started them (systemd-run does), by
+    a command that lies in a home. A process whose title replaced its environment (SGLang's titles do so without
+    SPT_NOENV) is known by its session, if the session's leader is known or gone.
     """
-    marked: dict[int, NodeProcess] = {}
-    homes_by_session: dict[int, str] = {}
-    unmarked: list[tuple[int, int]] = []
-    for pid in _pids():
-        home = _home_of(pid, root)
-        session = _session_of(pid)
-        if session is None:
-            continue
-        if home is None:
-            unmarked.append((pid, session))
-        else:
-            homes_by_session[session] = home
-            marked[pid] = NodeProcess(pid, home, _command_of(pid))
-    for pid, session in unmarked:
-        if session in homes_by_session and pid != os.getpid():
-            marked[pid] = NodeProcess(pid, homes_by_session[session], _command_of(pid))
-    return list(marked.values())
+    sessions = {pid: session for pid in _pids() if (session := _session_of(pid)) is not None}
+    known = {pid for pid in sessions if _is_known(pid, root)}
+    owned = {sessions[pid] for pid in known if sessions[pid] in known or sessions[pid] not in sessions}
+    known |= {pid for pid, session in sessions.items() if session in owned and pid != os.getpid()}
+    return [NodeProcess(pid, " ".join(_words_of(pid))) for pid in sorted(known)]
 
 
 def kill_processes(root: Path) -> int:
@@ -72,17 +60,19 @@ def _pids() -> list[int]:
     return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdecimal()]
 
 
-def _home_of(pid: int, root: Path) -> str | None:
+def _is_known(pid: int, root: Path) -> bool:
+    """Tell whether a process is marked as one of a home at or below `root`, or runs a command that lies there."""
     try:
         environment = (PROC / str(pid) / "environ").read_bytes()
     except OSError:
-        return None
+        return False
     prefix = f"{HOME_MARKER}=".encode()
     for variable in environment.split(b"\0"):
         if variable.startswith(prefix):
-            home = os.fsdecode(variable[len(prefix) :])
-            return home if Path(home).is_relative_to(root) else None
-    return None
+            return Path(os.fsdecode(variable[len(prefix) :])).is_relative_to(root)
+    words = _words_of(pid)
+    named = words[1:2] if words and Path(words[0]).name == "sh" else words[:1]
+    return any(Path(word).is_relative_to(root) for word in named)
 
 
 def _session_of(pid: int) -> int | None:
@@ -95,12 +85,12 @@ def _session_of(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[3])
 
 
-def _command_of(pid: int) -> str:
+def _words_of(pid: int) -> list[str]:
     try:
         words = (PROC / str(pid) / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
     except OSError:
-        return ""
-    return os.fsdecode(b" ".join(words))
+        return []
+    return [os.fsdecode(word) for word in words]
 
 
 def _kill(pid: int) -> None:

@@ -64,7 +64,7 @@ def test_stopped_rank_holds_up_the_others(home: EngineHome, write_script: Write)
 
 
 def test_stopped_while_loading_makes_no_progress(home: EngineHome) -> None:
-    engine = home.start(model="kimi-like", scale="0.5")
+    engine = home.start(model="kimi-like", scale="0.15")
     engine.wait_for("Load weight begin")
     scheduler = engine.children()["sglang::scheduler"]
     stop(scheduler)

@@ -15,9 +15,10 @@ import pytest
 from service.simulator.demo import demo_fleet, node_body, profile_bodies
 from service.simulator.fleet import EmbeddedFleet
 from service.simulator.ports import PortRanges
-from service.simulator.processes import find_processes
+from service.simulator.processes import HOME_MARKER, find_processes, kill_processes
 from service.simulator.specs import NodeSpec
 from tests.simulator.clients import connect
+from tests.simulator.engines import eventually
 
 MANY = 50
 
@@ -140,3 +141,37 @@ def _ssh(node: dict[str, Any], command: str) -> None:
             await client.run(command, check=True)
 
     asyncio.run(run())
+
+
+def test_processes_are_known_without_a_marker_when_their_command_lies_in_a_home(tmp_path: Path) -> None:
+    home = tmp_path / "fleet" / "a"
+    home.mkdir(parents=True)
+    (home / "supervisor.sh").write_text("sleep 60 & wait\n")
+    script, elsewhere = str(home / "supervisor.sh"), {HOME_MARKER: str(tmp_path / "b")}
+    unmarked = subprocess.Popen(["/bin/sh", script], start_new_session=True, env={"PATH": os.defpath})
+    bystander = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True, env=elsewhere)
+    try:
+        commands = [f"/bin/sh {home / 'supervisor.sh'}", "sleep 60"]
+        assert kill_when_complete(tmp_path / "fleet", commands) == 2
+        assert unmarked.wait(10) == -signal.SIGKILL
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_marked_process_in_a_session_of_others_spares_them(tmp_path: Path) -> None:
+    leader = subprocess.Popen(
+        ["/bin/sh", "-c", f"{HOME_MARKER}={tmp_path}/a sleep 60 & wait; exec sleep 60"], start_new_session=True
+    )
+    try:
+        assert kill_when_complete(tmp_path, ["sleep 60"]) == 1
+        assert leader.poll() is None
+    finally:
+        os.killpg(leader.pid, signal.SIGKILL)
+        leader.wait()
+
+
+def kill_when_complete(root: Path, commands: list[str]) -> int:
+    eventually(lambda: sorted(found.command for found in find_processes(root)) == sorted(commands), "all have started")
+    return kill_processes(root)
