@@ -1,0 +1,253 @@
+"""Which signs of progress a start has given, and since when each of their sources has been still.
+
+What counts, and why:
+
+- *Decisive* marks: the log's phase and its n of m; 4 MiB read from storage; GPU memory at a new height; the listener; a
+  better answer of /health; tokens. No frozen start gives them, so they carry a start however long it takes.
+- *Supporting* marks: log lines, resident memory at a new height, a process more or less. They are what a compilation
+  shows (ninja, nvcc and ptxas come and go), or a download. But a frozen start can show them too: PyTorch repeats its
+  complaints about a stuck peer each minute. So after the weights they carry only for a while (see `judge`).
+- CPU time is *weak*: it is kept as evidence and re-arms nothing. A rank that is frozen in a graph capture or a
+  collective spins on a core at 100 %, and one that warms up may use none.
+- Log lines count for nothing once the port is bound: the HTTP front logs a line for each request, and we send some.
+
+Falling counters are taken as they are, without a mark: an observer that starts anew has forgotten children that ended.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from service.servers.observation import Observation
+from service.servers.progress.sight import LogPlace, MarkSource, Sight, is_moved, sight_of
+from service.sglang.metrics import EngineCounters
+from service.sglang.phases import Phase
+from service.sglang.startup_log import Progress
+
+DECISIVE = (
+    MarkSource.PHASE,
+    MarkSource.PROGRESS,
+    MarkSource.HEALTH,
+    MarkSource.LISTENER,
+    MarkSource.COUNTERS,
+    MarkSource.BYTES_READ,
+    MarkSource.GPU_MEMORY,
+)
+"""The order says which one is named when several move at once."""
+SUPPORTING = (MarkSource.PROCESSES, MarkSource.RESIDENT_MEMORY, MarkSource.LOG_LINES)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A move of one source: to which value, when, and by how much in the source's own unit."""
+
+    source: MarkSource
+    value: str
+    at: datetime
+    gain: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One source: its level at the last move, when that was and by how much; `moved_at` None when it never did."""
+
+    level: float
+    known_since: datetime
+    moved_at: datetime | None = None
+    gain: float = 0.0
+
+    @property
+    def still_since(self) -> datetime:
+        """Return since when nothing was seen to move; at most since it is known."""
+        return self.moved_at or self.known_since
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the start used since its last mark that counts: work without progress, or no work at all."""
+
+    cpu_ticks: float = 0.0
+    read_bytes: float = 0.0
+    log_lines: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What is known after some facts; `decisive`, `supporting` and `reached` are the last marks of their kind."""
+
+    at: datetime
+    tracks: Mapping[MarkSource, Track] = field(default_factory=dict)
+    place: LogPlace = field(default_factory=LogPlace)
+    phase_since: datetime | None = None
+    decisive: Mark | None = None
+    supporting: Mark | None = None
+    reached: Mark | None = None
+    """The last place in the log that was reached: a phase, or an n of m."""
+    spent: Spent = field(default_factory=Spent)
+    seen: Mapping[MarkSource, float] = field(default_factory=dict)
+    """The levels that were seen last, moved or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The fold over what the looks at one start saw. Equal instants are one look: their order does not matter.
+
+    `begun_at`: when watching began, which is when stillness begins to be known. `watched_from`: the same for the
+    present connection; `lapsed_at`: when the one before it was last heard.
+    """
+
+    begun_at: datetime
+    watched_from: datetime
+    picture: Picture
+    lapsed_at: datetime | None = None
+    _before: Picture | None = None
+    """The picture before the present instant."""
+    _sight: Sight | None = None
+
+    @classmethod
+    def begin(cls, at: datetime) -> "Marks":
+        """Return the marks of a start that is watched from `at` on."""
+        return cls(begun_at=at, watched_from=at, picture=Picture(at=at))
+
+    def fold(
+        self, observation: Observation, *, at: datetime | None = None, counters: EngineCounters | None = None
+    ) -> "Marks":
+        """Fold one look in; facts older than those that are known are passed over.
+
+        `at` is when it was seen, by the clock that `judge` gets as now; the observation's own instant by default.
+        """
+        seen_at = at or observation.at
+        sight = sight_of(observation, at=seen_at, counters=counters)
+        if self._sight is not None and self._sight.at == seen_at:
+            before = self._before or self.picture
+            sight = self._sight.merged(sight)
+        elif seen_at < self.picture.at:
+            return self
+        else:
+            before = self.picture
+        return replace(self, picture=_advanced(before, sight), _before=before, _sight=sight)
+
+    def watched_anew(self, at: datetime) -> "Marks":
+        """Return the marks after a gap in the watch, as when a connection was lost."""
+        return replace(self, watched_from=max(at, self.picture.at), lapsed_at=self.picture.at)
+
+    @property
+    def phase(self) -> Phase | None:
+        """Return the phase that the log tells, None before it tells one."""
+        return self.picture.place.phase
+
+    @property
+    def phase_since(self) -> datetime:
+        """Return when the phase was entered."""
+        return self.picture.phase_since or self.begun_at
+
+    @property
+    def progress(self) -> Progress | None:
+        """Return the n of m in the phase."""
+        return self.picture.place.progress
+
+    @property
+    def last_mark(self) -> Mark | None:
+        """Return the last mark that counts, decisive before supporting; None before the first."""
+        decisive, supporting = self.picture.decisive, self.picture.supporting
+        if decisive is None or supporting is None:
+            return decisive or supporting
+        return supporting if supporting.at > decisive.at else decisive
+
+    def still_since(self) -> Mapping[MarkSource, datetime]:
+        """Return for each readable source since when it has been still."""
+        return {source: track.still_since for source, track in self.picture.tracks.items()}
+
+
+def _advanced(before: Picture, sight: Sight) -> Picture:
+    """Return the picture after one instant."""
+    is_first = not before.tracks
+    tracks = dict(before.tracks)
+    moved: dict[MarkSource, Mark] = {}
+    for source, level in sight.levels.items():
+        track, mark = _tracked(before.tracks.get(source), source, level, sight)
+        tracks[source] = track
+        if mark is not None:
+            moved[source] = mark
+    phase_since = before.phase_since
+    if not is_first:
+        moved.update(_log_marks(before, sight, tracks))
+        if MarkSource.PHASE in moved:
+            phase_since = sight.at
+    decisive = _first(moved, DECISIVE) or before.decisive
+    supporting = _first(moved, SUPPORTING if not sight.is_bound else SUPPORTING[:-1]) or before.supporting
+    reached = _first(moved, DECISIVE[:2]) or before.reached
+    if is_first and sight.place.phase is not None:
+        decisive = reached = _caught_up(sight)
+        phase_since = min(sight.place.started_at or sight.at, sight.at)
+    is_rearmed = decisive is not before.decisive or supporting is not before.supporting
+    return Picture(
+        at=sight.at,
+        tracks=tracks,
+        place=sight.place,
+        phase_since=phase_since,
+        decisive=decisive,
+        supporting=supporting,
+        reached=reached,
+        spent=Spent() if is_rearmed else _spent(before, sight),
+        seen={**before.seen, **sight.levels},
+    )
+
+
+def _tracked(track: Track | None, source: MarkSource, level: float, sight: Sight) -> tuple[Track, Mark | None]:
+    if track is None:
+        return Track(level, sight.at), None
+    verdict = is_moved(source, track.level, level)
+    if verdict is None:
+        return replace(track, level=level), None
+    if not verdict:
+        return track, None
+    gain = level - track.level
+    return Track(level, track.known_since, sight.at, gain), Mark(source, f"{level:g}", sight.at, gain)
+
+
+def _log_marks(before: Picture, sight: Sight, tracks: dict[MarkSource, Track]) -> dict[MarkSource, Mark]:
+    """Return the marks of the log's place; a log that is read anew gives none before it is further than ever."""
+    furthest = before.tracks.get(MarkSource.LOG_LINES)
+    if furthest is not None and sight.place.line_count < furthest.level:
+        return {}
+    found: dict[MarkSource, Mark] = {}
+    if sight.place.stay_key != before.place.stay_key:
+        found[MarkSource.PHASE] = Mark(MarkSource.PHASE, str(sight.place.phase), sight.at)
+    progress = sight.place.progress
+    if progress is not None and (progress != before.place.progress or found):
+        found[MarkSource.PROGRESS] = Mark(MarkSource.PROGRESS, spoken(progress), sight.at, progress.done)
+    for source in found:
+        known = before.tracks.get(source)
+        tracks[source] = Track(0.0, known.known_since if known else sight.at, sight.at)
+    return found
+
+
+def _caught_up(sight: Sight) -> Mark:
+    """Return the mark of a log that had come far before it was first seen: its own instants say when."""
+    place = sight.place
+    if place.progress is not None:
+        at = min(place.last_line_at or sight.at, sight.at)
+        return Mark(MarkSource.PROGRESS, spoken(place.progress), at, place.progress.done)
+    return Mark(MarkSource.PHASE, str(place.phase), min(place.started_at or sight.at, sight.at))
+
+
+def spoken(progress: Progress) -> str:
+    """Return an n of m as words, as in "3 of 52 graphs"."""
+    return f"{progress.done} of {progress.total} {progress.unit}"
+
+
+def _first(moved: Mapping[MarkSource, Mark], order: tuple[MarkSource, ...]) -> Mark | None:
+    return next((moved[source] for source in order if source in moved), None)
+
+
+def _spent(before: Picture, sight: Sight) -> Spent:
+    def gained(source: MarkSource) -> float:
+        level = sight.levels.get(source)
+        return 0.0 if level is None else max(0.0, level - before.seen.get(source, level))
+
+    return Spent(
+        before.spent.cpu_ticks + gained(MarkSource.CPU),
+        before.spent.read_bytes + gained(MarkSource.BYTES_READ),
+        before.spent.log_lines + gained(MarkSource.LOG_LINES),
+    )
