@@ -61,6 +61,18 @@ def openapi(
 
 
 @app.command()
+def diagnose(
+    files: Annotated[list[str], typer.Argument(help="Logs of SGLang; - is standard input.", metavar="FILE...")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a file.")] = False,
+) -> None:
+    """Read logs of SGLang, with no service or node: how far each start came, and why it failed."""
+    from service.cli.diagnose import diagnose_files
+
+    raise typer.Exit(diagnose_files(files, as_json=as_json))
+
+
+@app.command()
 def wait(
     server: Annotated[str, typer.Argument(help="The name or id of the server.")],
     until: Annotated[str, typer.Option(help="ready or stopped.")] = "ready",

@@ -43,7 +43,7 @@ async def _wait(console: Console, *, url: str, server: str, until: str, timeout_
                     console, REACHED, f"{server} is {document['state']} on {document['node']}:{document['port']}"
                 )
             if status == _HTTP_CONFLICT:
-                return _end(console, POINTLESS, document["detail"])
+                return _end(console, POINTLESS, "\n".join([document["detail"], *_cause(document["context"])]))
             if status != _HTTP_TIMEOUT:
                 return _end(console, USAGE, f"{document['detail']}. {document['remedy']}")
             if remaining_s <= 0:
@@ -64,6 +64,19 @@ def describe(server: dict[str, Any]) -> str:
     if server["contact"]["state"] != "ok":
         parts.append(f"contact with {server['node']} {server['contact']['state']}")
     return ", ".join(parts)
+
+
+def _cause(context: dict[str, Any]) -> list[str]:
+    """Return cause, evidence and remedy of a failed start, a line each; nothing where none is known."""
+    diagnosis = (context.get("server", {}).get("launch") or {}).get("diagnosis")
+    if diagnosis is None or context.get("state") != "failed":
+        return []
+    evidence = [f"  log line {item['line']}: {item['text']}" for item in diagnosis["evidence"]]
+    return [
+        f"cause: {diagnosis['code']} ({diagnosis['confidence']} confidence)",
+        *evidence,
+        f"remedy: {diagnosis['remedy']}",
+    ]
 
 
 def _age_s(instant: str) -> float:

@@ -8,8 +8,9 @@ from sqlalchemy import or_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import col, select
 
+from service.db.findings import open_findings_of_launches
 from service.db.paging import PageRequest, Rows, fetch_page
-from service.db.tables import GpuClaim, Launch, Node, PortClaim, Profile, Server
+from service.db.tables import Finding, GpuClaim, Launch, Node, PortClaim, Profile, Server
 from service.errors import NameTaken, NotFound
 from service.nodes.contact import Contact
 from service.servers.states import RUNNING_STATES, State
@@ -36,6 +37,7 @@ class ServerRow:
     node: Node
     profile: Profile
     launch: Launch | None
+    findings: Sequence[Finding] = ()
 
 
 async def find_server(session: AsyncSession, name_or_id: str) -> Server | None:
@@ -73,16 +75,18 @@ async def list_servers(session: AsyncSession, request: PageRequest, wanted: Serv
 
 
 async def with_surroundings(session: AsyncSession, servers: Sequence[Server]) -> list[ServerRow]:
-    """Return servers with their node, profile and current launch, in three queries whatever their number."""
+    """Return servers with node, profile, current launch and open findings, in four queries whatever their number."""
     nodes = await _by_id(session, Node, {server.node_id for server in servers})
     profiles = await _by_id(session, Profile, {server.profile_id for server in servers})
     launches = await _by_id(session, Launch, {server.launch_id for server in servers if server.launch_id})
+    open_findings = await open_findings_of_launches(session, list(launches))
     return [
         ServerRow(
             server=server,
             node=nodes[server.node_id],
             profile=profiles[server.profile_id],
             launch=launches.get(server.launch_id) if server.launch_id else None,
+            findings=open_findings.get(server.launch_id or "", ()),
         )
         for server in servers
     ]

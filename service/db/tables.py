@@ -167,6 +167,8 @@ class Launch(Table, table=True):
     phase: str | None = None
     progress: dict[str, Any] | None = _json(nullable=True)
     timeline: list[dict[str, Any]] = _json()
+    diagnosis: dict[str, Any] | None = _json(nullable=True)
+    """Why it failed: code, summary, remedy, confidence, evidence."""
     log_offset: int = 0
     """How many bytes of the log are folded into this row: after a restart a ready server is read from here on."""
     leftovers: dict[str, Any] | None = _json(nullable=True)
@@ -216,6 +218,35 @@ class Transition(Table, table=True):
     evidence: dict[str, Any] = _json()
     actor: str = _text()
     at: datetime = _instant(index=True)
+
+
+class Finding(Table, table=True):
+    """What is wrong while it serves, or with a node's GPUs: with a beginning and, once it is over, an end."""
+
+    __tablename__ = "finding"
+    __table_args__ = (
+        Index(
+            "uq_finding_subject_code_open",
+            "subject_id",
+            "code",
+            unique=True,
+            sqlite_where=text("ended_at IS NULL"),
+            postgresql_where=text("ended_at IS NULL"),
+        ),
+    )
+
+    id: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
+    subject_id: str = _text(index=True)
+    """The launch, or the node."""
+    node_id: str = _text(index=True)
+    server_id: str | None = _text(nullable=True, index=True)
+    code: str
+    summary: str
+    remedy: str
+    count: int
+    evidence: list[dict[str, Any]] = _json()
+    began_at: datetime = _instant()
+    ended_at: datetime | None = _instant(nullable=True)
 
 
 class Operation(Table, table=True):

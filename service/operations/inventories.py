@@ -10,6 +10,7 @@ from service.db import nodes as node_queries
 from service.db.tables import Node
 from service.errors import RemoteCommandFailed
 from service.nodes.inventory import Gpu, Inventory
+from service.operations import diagnoses
 from service.operations.control import Control
 from service.remote.node import NodeSession
 
@@ -33,6 +34,10 @@ async def refresh(control: Control, node: Node) -> Inventory:
         if row is not None:
             row.inventory = document
             row.inventory_at = inventory.at
+            complaints = diagnoses.complaints_of_inventory(inventory)
+            await diagnoses.reconcile(
+                session, complaints, subject_id=node.id, node_id=node.id, server_id=None, at=inventory.at
+            )
     control.changes.publish(node.id)
     return inventory
 

@@ -1,6 +1,7 @@
 """Records what a watcher concluded: the move of a server, with the end or the readiness of its launch."""
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -9,24 +10,32 @@ from service.clock import to_text
 from service.db import history
 from service.db.tables import Launch, Operation, Server
 from service.errors import Overtaken
-from service.operations import cleanup, journal, transitioning
+from service.operations import cleanup, diagnoses, journal, transitioning
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
 from service.servers.observation import Observation
 from service.servers.operation import OperationKind, OperationState
 from service.servers.states import Move, State
+from service.sglang.failures import Diagnosis
 from service.sglang.startup_log import LogReading, Progress
 
 ACTOR = "watcher"
 
 
-async def record_move(
-    control: Control, server: Server, move: Move, observation: Observation, *, at: datetime
-) -> Operation | None:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a move was decided on, and what the log proves about it."""
+
+    observation: Observation
+    diagnosis: Diagnosis | None = None
+
+
+async def record_move(control: Control, server: Server, move: Move, seen: Seen, *, at: datetime) -> Operation | None:
     """Record a move that `decide` asked for, guarded by the state it was decided on (Overtaken otherwise).
 
     Returns the cleanup that a failure begins, for the runner.
     """
+    observation = seen.observation
     begun: Operation | None = None
     async with control.database.write() as session:
         row = await session.get_one(Server, server.id)
@@ -37,6 +46,8 @@ async def record_move(
         if move.after is State.FAILED:
             launch.exit_code = observation.process.exit_code
             launch.ended_at = observation.process.ended_at or at
+            launch.diagnosis = diagnoses.diagnosis_json(seen.diagnosis)
+            await diagnoses.reconcile(session, [], subject_id=launch.id, node_id=row.node_id, server_id=row.id, at=at)
             begun = await cleanup.record_failure(session, row, move, at=at, actor=ACTOR)
         else:
             waiting = await history.find_running_operation(session, server.id)
@@ -57,6 +68,17 @@ async def record_progress(control: Control, launch_id: str, log: LogReading, *, 
         if launch is not None:
             fold_log(launch, log)
             launch.log_offset = log_offset
+
+
+async def record_complaints(
+    control: Control, server: Server, launch_id: str, complaints: Sequence[diagnoses.Complaint], *, at: datetime
+) -> None:
+    """Keep what a serving engine complains of as findings with a beginning and an end."""
+    async with control.database.write() as session:
+        await diagnoses.reconcile(
+            session, complaints, subject_id=launch_id, node_id=server.node_id, server_id=server.id, at=at
+        )
+    control.changes.publish(server.id)
 
 
 def fold_log(launch: Launch, log: LogReading) -> None:

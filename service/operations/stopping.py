@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from service.db import history
 from service.db.tables import Launch, Node, Operation, Server
 from service.errors import IllegalMove, OperationInProgress, VigilError
-from service.operations import claims, journal, launching, transitioning
+from service.operations import claims, diagnoses, journal, launching, transitioning
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
 from service.profiles.profile import Profile
@@ -162,6 +162,9 @@ async def _conclude(control: Control, operation: Operation, proof: _Proof | None
             launch.leftovers = as_json(proof.leftovers)
             launch.exit_code = launch.exit_code if launch.exit_code is not None else proof.process.exit_code
             launch.ended_at = launch.ended_at or proof.process.ended_at or at
+            await diagnoses.reconcile(
+                session, [], subject_id=launch.id, node_id=server.node_id, server_id=server.id, at=at
+            )
         if is_clear:
             await claims.release(session, server.id)
         if operation.kind is OperationKind.CLEANUP:

@@ -8,15 +8,16 @@ from datetime import datetime
 from service.db.tables import Launch, Operation, Server
 from service.errors import Overtaken
 from service.logs import EventLog
-from service.operations import recording
+from service.operations import diagnoses, recording
 from service.operations.control import Control
 from service.operations.live import LiveLaunch
 from service.profiles.profile import Profile
 from service.remote.messages import LaunchFact, LogFact, Watch
 from service.remote.ssh import SshConnection
-from service.servers.states import State
+from service.servers.states import Move, State
 from service.servers.supervision import Facts, decide
 from service.sglang.command import is_log_quiet, probe_host
+from service.sglang.failures import Diagnosis
 from service.sglang.startup_log import StartupLog
 from service.watchers.health_probe import HealthProbe
 
@@ -24,6 +25,8 @@ PROGRESS_EVERY_S = 1.0
 """Progress within a phase is kept at most this often; a new phase at once."""
 OFFSET_EVERY_S = 60.0
 """How often it is kept how much of a serving server's log was read."""
+COMPLAINTS_EVERY_S = 5.0
+_SERVING = frozenset({State.READY, State.UNREADY})
 _events = EventLog("watchers")
 
 
@@ -38,6 +41,8 @@ class LaunchWatch:
         self._kept_at: datetime | None = None
         self._kept_phase: str | None = None
         self._kept_bytes = -1
+        self._complained_at: datetime | None = None
+        self._complaints: list[diagnoses.Complaint] | None = None
         self.server = server
         self.launch = launch
         self.live = control.live.launches.setdefault(launch.id, LiveLaunch(log=StartupLog(utc_offset_s=utc_offset_s)))
@@ -90,12 +95,18 @@ class LaunchWatch:
         if observation is None:
             return None
         now = self._control.now()
-        move = decide(self._facts(), replace(observation, at=observation.at), now)
+        move = decide(self._facts(), observation, now)
         if move is None:
             await self._keep_progress(now)
+            await self._keep_complaints(now)
             return None
+        diagnosis = None
+        if move.after is State.FAILED:
+            diagnosis = diagnoses.diagnosis_of(self.live.log, observation.process, self.launch.engine_version)
+            move = explained(move, diagnosis)
         try:
-            begun = await recording.record_move(self._control, self.server, move, observation, at=now)
+            seen = recording.Seen(observation, diagnosis)
+            begun = await recording.record_move(self._control, self.server, move, seen, at=now)
         except Overtaken:
             self._control.changes.publish(self.server.id, self.server.node_id)
             return None
@@ -128,6 +139,17 @@ class LaunchWatch:
             start_limit_s=self._profile.limits.start_s,
         )
 
+    async def _keep_complaints(self, now: datetime) -> None:
+        """Look every few seconds at what a serving engine complains of; what is the same is not written again."""
+        is_due = self._complained_at is None or (now - self._complained_at).total_seconds() >= COMPLAINTS_EVERY_S
+        if self.server.state not in _SERVING or not is_due:
+            return
+        self._complained_at = now
+        complaints = diagnoses.complaints_of_log(self.live.log, self.launch.engine_version)
+        if complaints != self._complaints:
+            self._complaints = complaints
+            await recording.record_complaints(self._control, self.server, self.launch.id, complaints, at=now)
+
     async def _keep_progress(self, now: datetime) -> None:
         """Keep how far the log has come: each phase and its progress while starting, later how much was read."""
         reading, read_bytes = self.live.log.reading, self.live.recent_log.end_offset
@@ -140,3 +162,11 @@ class LaunchWatch:
         self._kept_at, self._kept_phase, self._kept_bytes = now, reading.phase, read_bytes
         await recording.record_progress(self._control, self.launch.id, reading, log_offset=read_bytes)
         self._control.changes.publish(self.server.id)
+
+
+def explained(move: Move, diagnosis: Diagnosis | None) -> Move:
+    """Return a failure whose message begins with its cause, where the log proves one."""
+    if diagnosis is None:
+        return move
+    evidence = {**move.evidence, "diagnosis": diagnosis.code.value}
+    return replace(move, message=f"{diagnosis.summary} ({move.message})", evidence=evidence)

@@ -112,6 +112,17 @@ class LaunchContract:
         assert processes_of_launch(launch_id) == []
         assert vigil.get(f"/launches/{launch_id}")["leftovers"]["is_clear"] is True
 
+    def assert_diagnosis(self, vigil: Vigil, server: Any, code: str, *, proof: str) -> None:
+        """Find cause, proof and remedy with the launch, and the cause first in the server's message."""
+        diagnosis = vigil.get(f"/launches/{server['launch']['id']}")["diagnosis"]
+        assert diagnosis["code"] == code, diagnosis
+        assert any(proof in item["text"] for item in diagnosis["evidence"]), diagnosis
+        assert diagnosis["remedy"]
+        assert server["message"].startswith(diagnosis["summary"])
+        lines = vigil.http.get(f"/api/v1/launches/{server['launch']['id']}/log").text.splitlines()
+        for item in diagnosis["evidence"]:
+            assert item["text"][:40] in lines[item["line"] - 1], item
+
     def test_port_already_taken(self, vigil: Vigil, site: Site) -> None:
         name = self.place(vigil, site)
         port = vigil.get(f"/servers/{name}")["port"]
@@ -126,6 +137,7 @@ class LaunchContract:
         log = vigil.http.get(f"/api/v1/launches/{failed['launch']['id']}/log").text
         assert "address already in use" in log
         assert "The server is fired up and ready to roll!" in log  # said to the other engine's answers
+        self.assert_diagnosis(vigil, failed, "port_in_use", proof="address already in use")
 
     def test_wrong_flag(self, vigil: Vigil, site: Site) -> None:
         name = self.place(vigil, site, site.recipe(**{"num-speculative-tokens": 5}))
@@ -136,6 +148,8 @@ class LaunchContract:
         assert launch["exit_code"] == 2
         log = vigil.http.get(f"/api/v1/launches/{launch['id']}/log", params={"contains": "unrecognized"}).text
         assert "--num-speculative-tokens" in log
+        server = vigil.get(f"/servers/{name}")
+        self.assert_diagnosis(vigil, server, "invalid_argument", proof="--num-speculative-tokens")
         assert vigil.get(f"/operations/{operation['id']}")["state"] == "failed"
 
     def test_missing_model_path(self, vigil: Vigil, site: Site) -> None:
@@ -145,6 +159,20 @@ class LaunchContract:
         vigil.wait(name, timeout_s=site.start_s, expect=409)
         failed = vigil.get(f"/servers/{name}")
         assert (failed["reason"], failed["launch"]["exit_code"]) == ("process_exited", 1)
+        self.assert_diagnosis(vigil, failed, "missing_weights", proof="/models/that/is/not/there")
+
+    def test_two_of_three_speculative_numbers(self, vigil: Vigil, site: Site) -> None:
+        recipe = site.recipe()
+        speculation = {
+            "speculative-algorithm": "EAGLE3",
+            "speculative-draft-model-path": recipe["model_path"],
+            "speculative-num-draft-tokens": 16,
+        }
+        name = self.place(vigil, site, site.recipe(**speculation))
+        vigil.post(f"/servers/{name}/launch", expect=202)
+        vigil.wait(name, timeout_s=site.start_s, expect=409)
+        failed = vigil.get(f"/servers/{name}")
+        self.assert_diagnosis(vigil, failed, "speculative_args_incomplete", proof="AssertionError")
 
     def test_scheduler_killed(self, vigil: Vigil, site: Site) -> None:
         server = self.bring_up(vigil, site)
@@ -153,6 +181,7 @@ class LaunchContract:
         failed = vigil.until_state("one", "failed", deadline_s=60)
         assert failed["reason"] == "process_exited"
         assert failed["launch"]["exit_code"] == 137
+        self.assert_diagnosis(vigil, failed, "child_process_died", proof="exit code -9")
         self.until_clean(vigil, "one")
         self.assert_gone(vigil, failed["launch"]["id"], failed["port"])
         vigil.post("/servers/one/launch", expect=202)

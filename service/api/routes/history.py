@@ -11,7 +11,15 @@ from service.api.dependencies import ACTOR, Id, IdempotencyKey, PageNeeded, Part
 from service.api.idempotency import Answer, carry_out
 from service.api.problems import problems
 from service.api.schemas.common import Page
-from service.api.schemas.servers import OperationPublic, TransitionPublic, operation_public, transition_public
+from service.api.schemas.servers import (
+    FindingPublic,
+    OperationPublic,
+    TransitionPublic,
+    finding_public,
+    operation_public,
+    transition_public,
+)
+from service.db import findings as finding_queries
 from service.db import history
 from service.db import nodes as node_queries
 from service.db import servers as server_queries
@@ -80,6 +88,26 @@ async def cancel_operation(
         )
 
     return await carry_out(parts, request, key, act)
+
+
+@router.get("/findings", tags=["history"], responses=problems(NotFound, InvalidInput))
+async def list_findings(
+    parts: PartsNeeded,
+    page: PageNeeded,
+    server: Annotated[str | None, Query(description="Only of this server.")] = None,
+    node: Annotated[str | None, Query(description="Only of this node and its servers.")] = None,
+    is_open: Annotated[bool | None, Query(description="Only those that go on, or only those that are over.")] = None,
+) -> Page[FindingPublic]:
+    """List the findings, newest first: what is or was wrong with serving engines and with GPUs."""
+    async with parts.control.database.read() as session:
+        rows = await finding_queries.list_findings(
+            session,
+            page,
+            server_id=(await server_queries.get_server(session, server)).id if server else None,
+            node_id=(await node_queries.get_node(session, node)).id if node else None,
+            is_open=is_open,
+        )
+    return Page(items=[finding_public(row) for row in rows.items], next_cursor=rows.next_cursor)
 
 
 @router.get("/transitions", tags=["history"], responses=problems(NotFound, InvalidInput))

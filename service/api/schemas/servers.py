@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from service.api.schemas.common import Instant, Name, OperationProblem, Request
 from service.api.schemas.nodes import PortNumber
 from service.db.servers import ServerRow
-from service.db.tables import Launch, Operation, Transition
+from service.db.tables import Finding, Launch, Operation, Transition
 from service.nodes.contact import Contact
 from service.operations.live import Live
 from service.operations.recording import progress_json
@@ -67,6 +67,38 @@ class GpuRef(BaseModel):
     name: str
 
 
+class EvidencePublic(BaseModel):
+    """A line that proves it: its number in the log, null where it is not from a log."""
+
+    line: int | None
+    text: str
+
+
+class DiagnosisPublic(BaseModel):
+    """Why a launch failed: docs/diagnoses.md explains every code."""
+
+    code: str
+    summary: str
+    remedy: str
+    confidence: str
+    evidence: list[EvidencePublic]
+
+
+class FindingPublic(BaseModel):
+    """What is wrong while a server serves, or with a node's GPUs."""
+
+    id: int
+    server_id: str | None
+    node_id: str
+    code: str
+    summary: str
+    remedy: str
+    count: int
+    evidence: list[EvidencePublic]
+    began_at: Instant
+    ended_at: Instant | None = Field(description="null while it goes on.")
+
+
 class LaunchBrief(BaseModel):
     """Where the current launch of a server is."""
 
@@ -78,6 +110,7 @@ class LaunchBrief(BaseModel):
     gpus: list[GpuRef]
     pid: int | None
     exit_code: int | None
+    diagnosis: DiagnosisPublic | None
     created_at: Instant
     ready_at: Instant | None
     ended_at: Instant | None
@@ -109,6 +142,7 @@ class ServerPublic(BaseModel):
     pinned_gpus: list[int | str] | None
     gpu_count: int
     launch: LaunchBrief | None
+    findings: list[FindingPublic] = Field(description="What is wrong with it now.")
     observed_at: Instant | None = Field(description="When the youngest fact about its launch was read on the node.")
     created_at: Instant
 
@@ -137,6 +171,7 @@ class LaunchPublic(BaseModel):
     ready_at: Instant | None
     ended_at: Instant | None
     exit_code: int | None
+    diagnosis: DiagnosisPublic | None = Field(description="Why it failed; null if it did not, or nobody could tell.")
     leftovers: dict[str, Any] | None = Field(description="What the last proof of its end found; null before one.")
 
 
@@ -199,6 +234,7 @@ def server_public(row: ServerRow, live: Live) -> ServerPublic:
         pinned_gpus=server.pinned_gpus,
         gpu_count=server.gpu_count,
         launch=_launch_brief(row.launch, live) if row.launch else None,
+        findings=[finding_public(finding) for finding in row.findings],
         observed_at=_observed_at(row.launch, live),
         created_at=server.created_at,
     )
@@ -222,6 +258,11 @@ def launch_public(launch: Launch, live: Live, *, server: str, node: str) -> Laun
 def operation_public(operation: Operation, server: str) -> OperationPublic:
     """Return an operation as the API shows it."""
     return OperationPublic.model_validate({**operation.model_dump(), "server": server})
+
+
+def finding_public(finding: Finding) -> FindingPublic:
+    """Return a finding as the API shows it."""
+    return FindingPublic.model_validate(finding.model_dump())
 
 
 def transition_public(transition: Transition) -> TransitionPublic:
