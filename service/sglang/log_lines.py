@@ -25,7 +25,8 @@ _PREFIX = re.compile(
     | \[(?:\d\d-\d\d\s)?\d\d:\d\d:\d\d(?P<short>{_RANK}*)\]\s?
     | {_STAMP}(?:Z|[+-]\d\d:?\d\d)\]\s?
     | [\w.-]{{1,120}}\s>>\s
-    | \[(?:[a-z_][\w.]*|__main__|INFO|DEBUG|WARNING|ERROR|CRITICAL)\]\s
+    | (?P<level>\[(?:INFO|DEBUG|WARNING|ERROR|CRITICAL)\]\s)
+    | \[(?:[a-z_][\w.]*|__main__)\]\s
     | \[pod/[\w./-]+\]\s
     | \[rank(?P<torch>\d+)\]:(?=\[[EWIF])
     | \[rank\d+\]:\s
@@ -130,7 +131,8 @@ def peel(text: str, whole: str) -> LogLine:
         if match is None or match.end() == position:
             break
         position = match.end()
-        is_stamped = match["rank"] is not None or match["short"] is not None or match["torch"] is not None
+        is_stamp = any(match[name] is not None for name in ("rank", "short", "torch"))
+        is_stamped = is_stamp or (is_stamped and match["level"] is not None)
         named = match["rank"] or match["short"] or match["gpu"] or match["torch"]
         if named:
             rank = named.strip()

@@ -76,6 +76,7 @@ _FRAME_PHASES: tuple[tuple[Phase, re.Pattern[str]], ...] = (
 """Where a stack was: the first that fits. The event loop before the ready line is the warm-up's request."""
 
 _EARLY = (None, Phase.PARSING_ARGUMENTS, Phase.RESOLVING_CONFIG, Phase.SPAWNING)
+_LOADS_A_DRAFT = (Phase.LOADING_WEIGHTS, Phase.LOADING_DRAFT_WEIGHTS)
 _BOUND = (Phase.BINDING_HTTP, Phase.WARMING_UP)
 
 
@@ -87,7 +88,7 @@ def phase_of_frames(frames: Sequence[str], stood: Phase | None, *, was_ready: bo
             continue
         if phase is Phase.SERVING and not was_ready and stood is not None:
             return Phase.WARMING_UP if stood in _BOUND else stood
-        if phase in _EARLY and stood not in _EARLY:
+        if (phase in _EARLY and stood not in _EARLY) or (phase, stood) == _LOADS_A_DRAFT:
             return stood
         return phase
     return None

@@ -217,6 +217,12 @@ SETUP_KINDS = (
     ),
     died(
         Code.DRAFT_MODEL_MISMATCH,
+        Phase.LOADING_DRAFT_WEIGHTS,
+        (*LOAD, f"{SRT}/model_loader/weight_utils.py default_weight_loader"),
+        "AssertionError: Attempted to load weight (torch.Size([2048, 6144])) into parameter (torch.Size([2048, 4096]))",
+    ),
+    died(
+        Code.DRAFT_MODEL_MISMATCH,
         Phase.CAPTURING_GRAPHS,
         INIT,
         "AttributeError: 'GptOssForCausalLM' object has no attribute 'set_eagle3_layers_to_capture'",

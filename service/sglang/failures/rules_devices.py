@@ -100,7 +100,7 @@ TRANSFER_RULES = (
     Rule(
         Code.DEEPEP_INIT_FAILURE,
         any_of(r".", r"\n"),
-        near=any_of(r"deep_ep/", r"/DeepEP/", r"nvshmem"),
+        near=any_of(r"deep_ep/", r"/DeepEP/", r"nvshmem|rocshmem", r"/mori/"),
         example="RuntimeError: Failed: Assertion error /DeepEP/csrc/kernels/runtime.cu:56 'nvshmem_team_split_strided(",
     ),
     Rule(
@@ -174,6 +174,12 @@ RANK_RULES = (
         any_of(r"client socket has timed out after", r"waitForInput: .{0,200}timed out after"),
         kinds=_NOTICE,
         role=Role.COLLATERAL,
+        confidence=Confidence.MEDIUM,
+    ),
+    Rule(
+        Code.NCCL_INIT_FAILURE,
+        any_of(r"NCCL error: remote process exited", r"ncclRemoteError"),
+        phases=frozenset({Phase.DISTRIBUTED_INIT}),
         confidence=Confidence.MEDIUM,
     ),
     Rule(
@@ -286,14 +292,5 @@ NATIVE_RULES = (
             r"rocblas_status|hipErrorLaunchFailure",
         ),
         confidence=Confidence.MEDIUM,
-    ),
-    Rule(
-        Code.GPU_KERNEL_CRASH,
-        any_of(r"exit ?code[ =:]{1,3}-?(?:6|11|134|139)\b"),
-        kinds=_NOTICE,
-        role=Role.COLLATERAL,
-        phases=frozenset({Phase.CAPTURING_GRAPHS, Phase.COMPILING_KERNELS, Phase.WARMING_UP, Phase.SERVING}),
-        confidence=Confidence.MEDIUM,
-        summary="A process of the engine crashed natively (SIGSEGV or SIGABRT) and left no Python error",
     ),
 )

@@ -26,6 +26,7 @@ _DOES_NOT_FIT = any_of(
     r"(?:Module|parameter) named .{0,80}(?:not|no)|no module or parameter named|does not have (?:a )?parameter",
     r"shape '\[[\d, -]+\]' is invalid for input",
     r"'NoneType' object has no attribute 'weight_loader'",
+    r"some but not all shards of",
 )
 _LOADS = any_of(
     r"load_weights",
@@ -205,7 +206,12 @@ CHECKPOINT_RULES = (
     ),
     Rule(
         Code.CHECKPOINT_MISMATCH,
-        any_of(r"Attempted to load weight", r"not found in params_dict", r"exceeds dimension size"),
+        any_of(
+            r"Attempted to load weight",
+            r"not found in params_dict",
+            r"exceeds dimension size",
+            r"some but not all shards of",
+        ),
         confidence=Confidence.MEDIUM,
     ),
 )
