@@ -117,6 +117,11 @@ def found_launches(answer: Plain) -> tuple[FoundLaunch, ...]:
     )
 
 
+def is_removed(answer: Plain) -> bool:
+    """Return whether there was something to remove."""
+    return answer["is_removed"] is True
+
+
 def engine_version(answer: Plain) -> str | None:
     """Return the engine's version, None when that Python has none."""
     return _text(answer["version"])

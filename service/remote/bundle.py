@@ -37,6 +37,7 @@ VERB_MODULES: Mapping[str, str] = {
     "inventory": "inventory",
     "stage_and_start": "launching",
     "list_launches": "launching",
+    "remove_launch": "launching",
     "signal": "signals",
     "verify": "verifying",
     "read_log": "log_file",

@@ -34,6 +34,8 @@ class Refusal(StrEnum):
     """A launch id, variable name or argument that cannot be written safely."""
     LAUNCH_ABSENT = "launch_absent"
     """There is no directory of this launch on the node."""
+    LAUNCH_ALIVE = "launch_alive"
+    """The launch's directory cannot be removed while it is starting or has a process left."""
 
 
 class SignalStep(StrEnum):

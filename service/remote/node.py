@@ -37,6 +37,7 @@ DEADLINES_S: Mapping[str, float] = {
     "inventory": 90,
     "stage_and_start": 30,
     "list_launches": 20,
+    "remove_launch": 30,
     "signal": 20,
     "verify": 60,
     "read_log": 30,
@@ -114,9 +115,19 @@ class NodeSession:
         }
         return answers.read(answers.log_slice, await self._ask("read_log", request))
 
-    async def list_launches(self) -> tuple[FoundLaunch, ...]:
-        """Return every launch directory of this machine with its state, for taking over after a restart."""
-        return answers.read(answers.found_launches, await self._ask("list_launches", {}))
+    async def list_launches(self, *, only: Sequence[str] | None = None) -> tuple[FoundLaunch, ...]:
+        """Return the launch directories of this machine with their state, all or those named; for taking over."""
+        request = {"only": None if only is None else list(only)}
+        return answers.read(answers.found_launches, await self._ask("list_launches", request))
+
+    async def remove_launch(self, launch_id: str) -> bool:
+        """Delete the directory of a launch that has ended, log and all; False when there was none.
+
+        An order with the same id would start it anew: only for launches that nobody will order again. Refused with
+        LAUNCH_ALIVE while it is starting, runs, or has left a process.
+        """
+        answer = await self._ask("remove_launch", {"launch": launch_id})
+        return answers.read(answers.is_removed, answer)
 
     async def engine_version(self, python: str) -> str | None:
         """Return the version of SGLang that this Python has, None when it has none; SGLang is not imported."""

@@ -73,7 +73,7 @@ def test_verbs_run_on_every_python_that_is_here(python: str, verb: str, tmp_path
     environment = {"HOME": str(tmp_path), "PATH": os.defpath, "LC_ALL": "C"}
     done = subprocess.run(
         [shutil.which(python) or python, *PYTHON_ARGV[1:]],
-        input=payload(verb, {"paths": []}, limit_s=30),
+        input=payload(verb, {"paths": [], "only": None}, limit_s=30),
         capture_output=True,
         env=environment,
         check=False,

@@ -340,6 +340,31 @@ async def test_a_garbled_launch_directory_does_not_hide_the_others(node: NodeSes
     assert (await found(node, odd.launch_id)).created_at is None
 
 
+async def test_only_the_launches_named_are_listed(node: NodeSession, launches: Launches) -> None:
+    one, two = launches.shell("exit 0"), launches.shell("exit 0")
+    for order in (one, two):
+        await node.stage_and_start(order)
+    listed = await node.list_launches(only=[two.launch_id, "ln_none"])
+    assert [launch.launch_id for launch in listed] == [two.launch_id]
+    assert await node.list_launches(only=[]) == ()
+
+
+async def test_a_launch_is_removed_only_when_nothing_of_it_lives(node: NodeSession, launches: Launches) -> None:
+    order = launches.shell("setsid sleep 60 & sleep 0.3; exit 0")
+    await node.stage_and_start(order)
+    for is_ended in (False, True):
+        if is_ended:
+            await eventually((launches.directory(order) / "exit").exists)
+        with pytest.raises(RemoteCommandFailed) as caught:
+            await node.remove_launch(order.launch_id)
+        assert caught.value.context["refusal"] is Refusal.LAUNCH_ALIVE
+    launches.kill_all()
+    await eventually(lambda: not launches.pids(order))
+    assert await node.remove_launch(order.launch_id)
+    assert list(launches.directory(order).parent.glob(f"{order.launch_id}*")) == []
+    assert not await node.remove_launch(order.launch_id)
+
+
 def can_mount(path: Path) -> bool:
     path.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=40m", "vigil-test", str(path)]

@@ -77,17 +77,43 @@ def stage_and_start(order: Dict[str, Any]) -> Dict[str, Any]:
     return _started(directory, already=True)
 
 
-def list_launches(_: Dict[str, Any]) -> Dict[str, Any]:
-    """Say how every launch of this machine stands. A home shared by machines holds other machines' launches too."""
+def list_launches(request: Dict[str, Any]) -> Dict[str, Any]:
+    """Say how the launches of this machine stand, all or `only` some.
+
+    A home shared by machines holds other machines' launches too; those are left out.
+    """
     here = machine_id()
+    only = request["only"]
     mains = {}
     for launch_id in launch_ids():
+        if only is not None and launch_id not in only:
+            continue
         directory = launch_directory(launch_id)
         if _facts(directory).get("machine_id", here) == here:
             mains[launch_id] = MainProcess(directory)
     this_boot = {name: main.identity for name, main in mains.items() if main.boot_id == proc.boot_id()}
     members = find_all_members(this_boot) if this_boot else {}
     return {"launches": [_found(name, main, len(members.get(name, ()))) for name, main in mains.items()]}
+
+
+def remove_launch(request: Dict[str, Any]) -> Dict[str, Any]:
+    """Delete the directory of a launch that has ended and left no process; say whether there was one."""
+    directory = launch_directory(request["launch"])
+    if not os.path.isdir(directory):
+        return {"is_removed": False}
+    main = MainProcess(directory)
+    is_this_boot = main.boot_id == proc.boot_id()
+    if main.settled()["state"] in ("pending", "running") or (
+        is_this_boot and find_all_members({request["launch"]: main.identity})[request["launch"]]
+    ):
+        raise Refused("launch_alive", "launch %s has not ended" % request["launch"])
+    doomed = "%s.removing-%d" % (directory, os.getpid())
+    try:
+        os.rename(directory, doomed)  # at once: half a directory must not be taken for a launch
+        shutil.rmtree(doomed)
+    except OSError as error:
+        raise Refused("directory_unusable", "%s: %s" % (directory, error.strerror)) from error
+    return {"is_removed": True}
 
 
 def machine_id() -> str:
