@@ -306,7 +306,7 @@ def test_port_of_another_engine(home: EngineHome, version: str, code: int) -> No
 @pytest.fixture
 def stranger() -> Iterator[int]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", free_port()), http.server.BaseHTTPRequestHandler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield server.server_address[1]
     server.shutdown()

@@ -13,6 +13,8 @@ from .tracebacks import EngineError
 from .versions import Version
 
 MULTIPLIERS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+USAGE_WIDTH = 78
+"""What argparse takes without a terminal; to say it saves asking for it once a flag."""
 HUMAN_NUMBER = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)")
 PLAIN_KINDS = ("store", "true", "bool")
 """Flags that a config file may set; the others are argparse actions of the engine's own."""
@@ -39,7 +41,10 @@ def _flags(version: Version) -> List[Dict[str, Any]]:
 
 
 def _parser(flags: List[Dict[str, Any]], version: Version) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sglang serve")
+    parser = argparse.ArgumentParser(
+        prog="sglang serve",
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=USAGE_WIDTH),
+    )
     warn = Console().warning if version.is_newest else _warn_plainly
     for flag in flags:
         kind = flag.get("kind", "store")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import secrets
 from typing import Dict, List
 
 from .versions import Version, state_dir
@@ -22,10 +21,10 @@ class SharedMemory:
     """
 
     def __init__(self, version: Version) -> None:
-        self._semaphore = f"sem.mp-{secrets.token_hex(4)}"
+        self._semaphore = f"sem.mp-{os.urandom(4).hex()}"
         self._sizes: Dict[str, int] = {self._semaphore: SEMAPHORE_BYTES}
         if version.has_new_texts:
-            self._sizes[f"sglang_loads_{secrets.token_hex(6)}_{secrets.token_hex(4)}.shm"] = LOADS_BYTES
+            self._sizes[f"sglang_loads_{os.urandom(6).hex()}_{os.urandom(4).hex()}.shm"] = LOADS_BYTES
         self._maps: List[mmap.mmap] = []
 
     def create(self) -> None:
