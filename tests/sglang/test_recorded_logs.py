@@ -63,7 +63,13 @@ EXPECTED = {
     "weights_shape": _fails(Code.CHECKPOINT_MISMATCH, *LOADS),
     "kv_pool_empty": _fails(Code.KV_CACHE_NO_MEMORY, Phase.ALLOCATING_KV_CACHE),
 }
+OF_VERSION = {("0.5.10.post1", "tokenizer_missing"): _serves()}
+"""That version makes do with the tokenizer's vocabulary."""
 RECORDINGS = sorted(FOLDER.glob("*/*.log"))
+
+
+def _expected(path: Path) -> Expected:
+    return OF_VERSION.get((path.parent.name, path.stem), EXPECTED[path.stem])
 
 
 def _name(path: Path) -> str:
@@ -72,7 +78,7 @@ def _name(path: Path) -> str:
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=_name)
 def test_a_recording_is_read_as_what_was_done(path: Path) -> None:
-    expected = EXPECTED[path.stem]
+    expected = _expected(path)
     log = read_in_order(path.read_bytes()).log
     diagnosis = diagnose(log)
     assert (diagnosis.code if diagnosis else None, log.reading.has_failed) == (expected.code, expected.has_failed)
@@ -102,14 +108,15 @@ def test_a_healthy_recording_is_never_in_trouble_on_its_way(path: Path) -> None:
 )
 def test_every_recording_is_expected_and_its_exit_code_fits(folder: Path) -> None:
     index = json.loads((folder / "index.json").read_text())
-    assert {path.stem for path in folder.glob("*.log")} == set(index)
+    assert set(index) <= {path.stem for path in folder.glob("*.log")}
     assert set(index) <= set(EXPECTED)
     for name, entry in index.items():
-        log = read_in_order((folder / f"{name}.log").read_bytes()).log
+        path = folder / f"{name}.log"
+        log = read_in_order(path.read_bytes()).log
         around = Circumstances(has_exited=entry["exit_code"] is not None, exit_code=entry["exit_code"])
         diagnosis = diagnose(log, around)
-        if EXPECTED[name].code is not None and diagnosis is not None:
-            assert diagnosis.code is EXPECTED[name].code
+        if _expected(path).code is not None and diagnosis is not None:
+            assert diagnosis.code is _expected(path).code
         if name == "parent_killed":
             assert diagnosis is not None
             assert diagnosis.code is Code.UNKNOWN
