@@ -1,9 +1,9 @@
 """The verdict on a server that has been ready: from /health, and from whether the engine's counters move.
 
 The engine answers /health with 503 when no token came out for 20 s, which one long prefill can do to a server in the
-best of health; and with its scheduler stopped /metrics goes on answering 200 with frozen numbers (seen on a real 0.5.23;
-facts: SGLang §3.4). So neither proves anything alone: a server is silent when its health fails again and again *and*
-nothing moves that only a living scheduler can move.
+best of health; and with its scheduler stopped /metrics goes on answering 200 with frozen numbers (seen on a real
+0.5.23; facts: SGLang §3.4). So neither proves anything alone: a server is silent when its health fails again and again
+*and* nothing moves that only a living scheduler can move.
 """
 
 from dataclasses import dataclass, replace
@@ -69,7 +69,7 @@ class Flow:
     def still_s(self, now: datetime) -> float | None:
         """Return for how long the counters have stood still; None when the last scrape is too old to say."""
         since = self.moved_at or self.known_since
-        if since is None or not _is_fresh(self.at, now):
+        if since is None or self.at is None or not _is_fresh(self.at, now):
             return None
         return (self.at - since).total_seconds()
 

@@ -66,7 +66,6 @@ OPEN_ENDED_PHASES = frozenset(
         Phase.PARSING_ARGUMENTS,
         Phase.RESOLVING_CONFIG,
         Phase.SPAWNING,
-        Phase.DISTRIBUTED_INIT,
         Phase.LOADING_WEIGHTS,
         Phase.LOADING_DRAFT_WEIGHTS,
     }

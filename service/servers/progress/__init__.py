@@ -4,7 +4,7 @@ from service.servers.progress.comparison import PhaseRatio, StartComparison, Sta
 from service.servers.progress.deadlines import DeadlineSource, Expectation, Expected, expected_from
 from service.servers.progress.eta import Eta, PhaseEta, eta
 from service.servers.progress.judge import Judgement, Verdict, evidence, judge
-from service.servers.progress.marks import Mark, Marks, Spent
+from service.servers.progress.marks import Grade, Mark, Marks, Spent
 from service.servers.progress.record import marks_from_record, marks_record
 from service.servers.progress.samples import History, HistoryLevel, PhaseSample
 from service.servers.progress.sight import MarkSource
@@ -14,6 +14,7 @@ __all__ = [
     "Eta",
     "Expectation",
     "Expected",
+    "Grade",
     "History",
     "HistoryLevel",
     "Judgement",

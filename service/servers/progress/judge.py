@@ -1,9 +1,8 @@
 """The verdict on a start: progressing, slow or suspected hung, from when something that counts last moved.
 
 - `suspected_hung`: nothing that counts has moved for the deadline of the phase. Decisive marks re-arm it without end.
-  Supporting ones (log lines, memory, processes coming and going) do so without end while a model may be downloading,
-  and after the weights only up to SUPPORT_FACTOR deadlines after the last decisive mark: a compilation ends, the
-  chatter of a frozen start does not.
+  The others do so without end while a model may be downloading; after the weights they put it off to at most so many
+  deadlines after the last decisive mark as CARRIES says: a compilation ends, the talk of a frozen start does not.
 - `slow`: half of the deadline has passed so, or the phase takes longer than usual.
 - A connection that is new, or was lost, is watched for SETTLE_S before what stood still meanwhile is held against the
   start: GPUs are asked every 15 s. What had stood still long enough before the gap needs no second look.
@@ -15,12 +14,14 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from service.servers.progress.deadlines import DeadlineSource, Expectation, Expected
-from service.servers.progress.marks import Mark, Marks, Spent, spoken
+from service.servers.progress.marks import Grade, Mark, Marks, Spent, spoken
 from service.servers.progress.sight import MarkSource
 from service.sglang.phase_defaults import OPEN_ENDED_PHASES, PHASE_DEFAULTS
 from service.sglang.phases import Phase
+from service.sglang.startup_log import Progress
 
-SUPPORT_FACTOR = 3.0
+CARRIES: Mapping[Grade, float] = {Grade.SUPPORTING: 3.0, Grade.TALK: 1.5}
+"""Up to how many deadlines after the last decisive mark the other marks put the verdict off."""
 QUIET_SHARE = 0.5
 """Of the deadline: after so much of it without a mark a start is slow."""
 SETTLE_S = 45.0
@@ -49,6 +50,9 @@ class Judgement:
     judged_at: datetime
     phase: Phase | None
     phase_since: datetime
+    progress: Progress | None
+    progress_at: datetime | None
+    """When this phase, or this n of m in it, was reached."""
     last_mark: Mark | None
     last_mark_at: datetime
     """When something that counts last moved; when watching began, if nothing did."""
@@ -60,7 +64,31 @@ class Judgement:
     expected_s: tuple[float, float]
     sample_count: int
     spent: Spent
-    message: str
+
+    @property
+    def message(self) -> str:
+        """Return the verdict's grounds in a sentence for people."""
+        parts = [f"{self.phase or 'before its first line'} for {_seconds(self.phase_since, self.judged_at):.0f} s"]
+        if self.progress is not None and self.progress_at is not None:
+            parts.append(f"{spoken(self.progress)} since {self.progress_at:%H:%M:%S}")
+        still_s = _seconds(self.last_mark_at, self.judged_at)
+        if self.last_mark is None:
+            parts.append(f"no mark in {still_s:.0f} s")
+        else:
+            when = f"{self.last_mark_at:%H:%M:%S}, {still_s:.0f} s ago"
+            parts.append(f"last mark {self.last_mark.source} {self.last_mark.value} at {when}")
+        if self.verdict is not Verdict.PROGRESSING:
+            parts += self._grounds()
+        return "; ".join(parts)
+
+    def _grounds(self) -> list[str]:
+        whose = f"{self.sample_count} earlier stays" if self.sample_count else "the shipped table"
+        cpu_s, read_mib = self.spent.cpu_ticks / _TICKS_PER_S, self.spent.read_bytes / 2**20
+        return [
+            f"since then {cpu_s:.0f} s of CPU, {read_mib:.0f} MiB read, {self.spent.log_lines:.0f} log lines",
+            f"usually {self.expected_s[0]:.0f} to {self.expected_s[1]:.0f} s by {whose}",
+            f"deadline {self.deadline_s:.0f} s: {self.deadline_why}",
+        ]
 
 
 def judge(marks: Marks, expected: Expected, now: datetime, *, heard_at: datetime | None = None) -> Judgement:
@@ -69,13 +97,14 @@ def judge(marks: Marks, expected: Expected, now: datetime, *, heard_at: datetime
     expectation = expected.of(marks.phase)
     deadline_s = _deadline_s(marks, expectation)
     armed_at = _armed_at(marks, deadline_s)
-    verdict = _verdict(marks, expectation, judged_at, armed_at=armed_at, deadline_s=deadline_s)
-    mark = marks.last_mark
+    mark, reached = marks.last_mark, marks.picture.reached
     return Judgement(
-        verdict=verdict,
+        verdict=_verdict(marks, expectation, judged_at, armed_at=armed_at, deadline_s=deadline_s),
         judged_at=judged_at,
         phase=marks.phase,
         phase_since=marks.phase_since,
+        progress=marks.progress,
+        progress_at=reached.at if reached else None,
         last_mark=mark,
         last_mark_at=mark.at if mark else marks.begun_at,
         still_since=marks.still_since(),
@@ -86,18 +115,18 @@ def judge(marks: Marks, expected: Expected, now: datetime, *, heard_at: datetime
         expected_s=(expectation.p50_s, expectation.p90_s),
         sample_count=expectation.sample_count,
         spent=marks.picture.spent,
-        message=_message(verdict, marks, expectation, judged_at, deadline_s=deadline_s),
     )
 
 
 def evidence(judgement: Judgement) -> dict[str, object]:
     """Return a judgement as plain JSON values."""
-    mark, spent = judgement.last_mark, judgement.spent
+    mark, spent, progress = judgement.last_mark, judgement.spent, judgement.progress
     return {
         "verdict": judgement.verdict,
         "judged_at": judgement.judged_at.isoformat(),
         "phase": judgement.phase,
         "phase_since": judgement.phase_since.isoformat(),
+        "progress": {"done": progress.done, "total": progress.total, "unit": progress.unit} if progress else None,
         "last_mark": {"source": mark.source, "value": mark.value, "gain": mark.gain} if mark else None,
         "last_mark_at": judgement.last_mark_at.isoformat(),
         "still_since": {source: at.isoformat() for source, at in judgement.still_since.items()},
@@ -125,15 +154,14 @@ def _deadline_s(marks: Marks, expectation: Expectation) -> float:
 
 def _armed_at(marks: Marks, deadline_s: float) -> datetime:
     """Return from when the deadline counts."""
-    picture = marks.picture
-    armed_at = max(picture.decisive.at, marks.begun_at) if picture.decisive else marks.begun_at
-    if picture.supporting is None:
-        return armed_at
-    supported_until = picture.supporting.at
-    if marks.phase is not None and marks.phase not in OPEN_ENDED_PHASES:
-        limit_s = (SUPPORT_FACTOR - 1) * deadline_s
-        supported_until = min(supported_until, armed_at + timedelta(seconds=limit_s))
-    return max(armed_at, supported_until)
+    last = marks.picture.last
+    armed_at = decisive_at = max(last[Grade.DECISIVE].at, marks.begun_at) if Grade.DECISIVE in last else marks.begun_at
+    is_open_ended = marks.phase is None or marks.phase in OPEN_ENDED_PHASES
+    for grade, deadlines in CARRIES.items():
+        if grade in last:
+            latest = decisive_at + timedelta(seconds=(deadlines - 1) * deadline_s)
+            armed_at = max(armed_at, last[grade].at if is_open_ended else min(last[grade].at, latest))
+    return armed_at
 
 
 def _verdict(
@@ -148,28 +176,6 @@ def _verdict(
     if quiet_s >= deadline_s * QUIET_SHARE or in_phase_s > expectation.slow_after_s:
         return Verdict.SLOW
     return Verdict.PROGRESSING
-
-
-def _message(
-    verdict: Verdict, marks: Marks, expectation: Expectation, judged_at: datetime, *, deadline_s: float
-) -> str:
-    parts = [f"{marks.phase or 'before its first line'} for {_seconds(marks.phase_since, judged_at):.0f} s"]
-    if marks.progress is not None and marks.picture.reached is not None:
-        parts.append(f"{spoken(marks.progress)} since {marks.picture.reached.at:%H:%M:%S}")
-    mark = marks.last_mark
-    since = mark.at if mark else marks.begun_at
-    what = f"last mark {mark.source} {mark.value} at {mark.at:%H:%M:%S}" if mark else "no mark yet"
-    parts.append(f"{what}, {_seconds(since, judged_at):.0f} s ago")
-    if verdict is not Verdict.PROGRESSING:
-        spent = marks.picture.spent
-        parts.append(
-            f"since then {spent.cpu_ticks / _TICKS_PER_S:.0f} s of CPU, {spent.read_bytes / 2**20:.0f} MiB read, "
-            f"{spent.log_lines:.0f} log lines"
-        )
-        whose = f"{expectation.sample_count} earlier stays" if expectation.sample_count else "the shipped table"
-        parts.append(f"usually {expectation.p50_s:.0f} to {expectation.p90_s:.0f} s by {whose}")
-        parts.append(f"deadline {deadline_s:.0f} s: {expectation.deadline_why}")
-    return "; ".join(parts)
 
 
 def _seconds(start: datetime, end: datetime) -> float:

@@ -4,9 +4,10 @@ What counts, and why:
 
 - *Decisive* marks: the log's phase and its n of m; 4 MiB read from storage; GPU memory at a new height; the listener; a
   better answer of /health; tokens. No frozen start gives them, so they carry a start however long it takes.
-- *Supporting* marks: log lines, resident memory at a new height, a process more or less. They are what a compilation
-  shows (ninja, nvcc and ptxas come and go), or a download. But a frozen start can show them too: PyTorch repeats its
-  complaints about a stuck peer each minute. So after the weights they carry only for a while (see `judge`).
+- *Supporting* marks: a process more or less, resident memory at a new height. They are what a compilation shows:
+  ninja, nvcc and ptxas come and go. After the weights they carry for a while only (see `judge`).
+- *Talk*: lines of the log. A download shows nothing else. But a frozen start can talk too: PyTorch repeats its
+  complaints about a stuck peer each minute. So after the weights it carries for a short while only.
 - CPU time is *weak*: it is kept as evidence and re-arms nothing. A rank that is frozen in a graph capture or a
   collective spins on a core at 100 %, and one that warms up may use none.
 - Log lines count for nothing once the port is bound: the HTTP front logs a line for each request, and we send some.
@@ -17,6 +18,7 @@ Falling counters are taken as they are, without a mark: an observer that starts 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import StrEnum
 
 from service.servers.observation import Observation
 from service.servers.progress.sight import LogPlace, MarkSource, Sight, is_moved, sight_of
@@ -24,17 +26,30 @@ from service.sglang.metrics import EngineCounters
 from service.sglang.phases import Phase
 from service.sglang.startup_log import Progress
 
-DECISIVE = (
-    MarkSource.PHASE,
-    MarkSource.PROGRESS,
-    MarkSource.HEALTH,
-    MarkSource.LISTENER,
-    MarkSource.COUNTERS,
-    MarkSource.BYTES_READ,
-    MarkSource.GPU_MEMORY,
-)
-"""The order says which one is named when several move at once."""
-SUPPORTING = (MarkSource.PROCESSES, MarkSource.RESIDENT_MEMORY, MarkSource.LOG_LINES)
+
+class Grade(StrEnum):
+    """How much a mark proves."""
+
+    DECISIVE = "decisive"
+    SUPPORTING = "supporting"
+    TALK = "talk"
+
+
+GRADES: Mapping[Grade, tuple[MarkSource, ...]] = {
+    Grade.DECISIVE: (
+        MarkSource.PHASE,
+        MarkSource.PROGRESS,
+        MarkSource.HEALTH,
+        MarkSource.LISTENER,
+        MarkSource.COUNTERS,
+        MarkSource.BYTES_READ,
+        MarkSource.GPU_MEMORY,
+    ),
+    Grade.SUPPORTING: (MarkSource.PROCESSES, MarkSource.RESIDENT_MEMORY),
+    Grade.TALK: (MarkSource.LOG_LINES,),
+}
+"""Where several move at once the first one is named. CPU has no grade."""
+_OF_THE_LOG = (MarkSource.PHASE, MarkSource.PROGRESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +88,13 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What is known after some facts; `decisive`, `supporting` and `reached` are the last marks of their kind."""
+    """What is known after some facts; `last` holds the last mark of each grade."""
 
     at: datetime
     tracks: Mapping[MarkSource, Track] = field(default_factory=dict)
     place: LogPlace = field(default_factory=LogPlace)
     phase_since: datetime | None = None
-    decisive: Mark | None = None
-    supporting: Mark | None = None
+    last: Mapping[Grade, Mark] = field(default_factory=dict)
     reached: Mark | None = None
     """The last place in the log that was reached: a phase, or an n of m."""
     spent: Spent = field(default_factory=Spent)
@@ -148,11 +162,9 @@ class Marks:
 
     @property
     def last_mark(self) -> Mark | None:
-        """Return the last mark that counts, decisive before supporting; None before the first."""
-        decisive, supporting = self.picture.decisive, self.picture.supporting
-        if decisive is None or supporting is None:
-            return decisive or supporting
-        return supporting if supporting.at > decisive.at else decisive
+        """Return the last mark that counts, of several at once the one that proves most; None before the first."""
+        known = [self.picture.last[grade] for grade in Grade if grade in self.picture.last]
+        return max(known, key=lambda mark: mark.at, default=None)
 
     def still_since(self) -> Mapping[MarkSource, datetime]:
         """Return for each readable source since when it has been still."""
@@ -174,22 +186,19 @@ def _advanced(before: Picture, sight: Sight) -> Picture:
         moved.update(_log_marks(before, sight, tracks))
         if MarkSource.PHASE in moved:
             phase_since = sight.at
-    decisive = _first(moved, DECISIVE) or before.decisive
-    supporting = _first(moved, SUPPORTING if not sight.is_bound else SUPPORTING[:-1]) or before.supporting
-    reached = _first(moved, DECISIVE[:2]) or before.reached
+    graded = _graded(moved, is_bound=sight.is_bound)
+    reached = _first(moved, _OF_THE_LOG) or before.reached
     if is_first and sight.place.phase is not None:
-        decisive = reached = _caught_up(sight)
+        reached = graded[Grade.DECISIVE] = _caught_up(sight)
         phase_since = min(sight.place.started_at or sight.at, sight.at)
-    is_rearmed = decisive is not before.decisive or supporting is not before.supporting
     return Picture(
         at=sight.at,
         tracks=tracks,
         place=sight.place,
         phase_since=phase_since,
-        decisive=decisive,
-        supporting=supporting,
+        last={**before.last, **graded},
         reached=reached,
-        spent=Spent() if is_rearmed else _spent(before, sight),
+        spent=Spent() if graded else _spent(before, sight),
         seen={**before.seen, **sight.levels},
     )
 
@@ -235,6 +244,16 @@ def _caught_up(sight: Sight) -> Mark:
 def spoken(progress: Progress) -> str:
     """Return an n of m as words, as in "3 of 52 graphs"."""
     return f"{progress.done} of {progress.total} {progress.unit}"
+
+
+def _graded(moved: Mapping[MarkSource, Mark], *, is_bound: bool) -> dict[Grade, Mark]:
+    """Return the best new mark of each grade."""
+    found: dict[Grade, Mark] = {}
+    for grade, sources in GRADES.items():
+        mark = _first(moved, sources)
+        if mark is not None and not (grade is Grade.TALK and is_bound):
+            found[grade] = mark
+    return found
 
 
 def _first(moved: Mapping[MarkSource, Mark], order: tuple[MarkSource, ...]) -> Mark | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from service.servers.progress.marks import Mark, Marks, Picture, Spent, Track
+from service.servers.progress.marks import Grade, Mark, Marks, Picture, Spent, Track
 from service.servers.progress.sight import LogPlace, MarkSource
 from service.sglang.phases import Phase
 from service.sglang.startup_log import Progress
@@ -23,9 +23,8 @@ def marks_record(marks: Marks) -> dict[str, Any]:
         "seen": dict(picture.seen),
         "place": _place_record(picture.place),
         "phase_since": _text(picture.phase_since),
-        "decisive": _mark_record(picture.decisive),
-        "supporting": _mark_record(picture.supporting),
-        "reached": _mark_record(picture.reached),
+        "last": {grade: _mark_record(mark) for grade, mark in picture.last.items()},
+        "reached": _mark_record(picture.reached) if picture.reached else None,
         "spent": [picture.spent.cpu_ticks, picture.spent.read_bytes, picture.spent.log_lines],
     }
 
@@ -37,9 +36,8 @@ def marks_from_record(record: Mapping[str, Any], *, at: datetime) -> Marks:
         tracks={MarkSource(source): _track(row) for source, row in record["tracks"].items()},
         place=_place(record["place"]),
         phase_since=_instant(record["phase_since"]),
-        decisive=_mark(record["decisive"]),
-        supporting=_mark(record["supporting"]),
-        reached=_mark(record["reached"]),
+        last={Grade(grade): _mark(row) for grade, row in record["last"].items()},
+        reached=_mark(record["reached"]) if record["reached"] else None,
         spent=Spent(*record["spent"]),
         seen={MarkSource(source): level for source, level in record["seen"].items()},
     )
@@ -63,12 +61,12 @@ def _track(row: list[Any]) -> Track:
     return Track(row[0], datetime.fromisoformat(row[1]), _instant(row[2]), row[3])
 
 
-def _mark_record(mark: Mark | None) -> list[Any] | None:
-    return [mark.source, mark.value, mark.at.isoformat(), mark.gain] if mark else None
+def _mark_record(mark: Mark) -> list[Any]:
+    return [mark.source, mark.value, mark.at.isoformat(), mark.gain]
 
 
-def _mark(row: list[Any] | None) -> Mark | None:
-    return Mark(MarkSource(row[0]), row[1], datetime.fromisoformat(row[2]), row[3]) if row else None
+def _mark(row: list[Any]) -> Mark:
+    return Mark(MarkSource(row[0]), row[1], datetime.fromisoformat(row[2]), row[3])
 
 
 def _place_record(place: LogPlace) -> list[Any]:
