@@ -113,11 +113,19 @@ class FaultCollector:
         twin._is_marked = self._is_marked
         return twin
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has gone wrong so far."""
+        return not self._notices and not self.crashes()
+
+    def crashes(self) -> list[Fault]:
+        """Return the tracebacks and native crashes in the order of their lines, the unfinished one included."""
+        unfinished = _closed(self._open) if self._open is not None else None
+        return [*self.first, *self.last, *([unfinished] if unfinished else [])]
+
     def faults(self) -> list[Fault]:
-        """Return all faults in the order of their lines, the unfinished one included."""
-        found = [*self.first, *self.last, *(tally.told() for tally in self._notices.values())]
-        if self._open is not None and (closed := _closed(self._open)):
-            found.append(closed)
+        """Return all faults in the order of their lines."""
+        found = [*self.crashes(), *(tally.told() for tally in self._notices.values())]
         return sorted(found, key=lambda fault: fault.scene.line)
 
     def note(self, line: LogLine, scene: Scene, *, is_fatal: bool) -> bool:

@@ -61,15 +61,16 @@ class StartupLog:
     Instants are those of the lines, local to the node (`utc_offset_s` east of UTC), else `at`.
     """
 
-    __slots__ = ("_fold", "_reading")
+    __slots__ = ("_ahead", "_fold", "_reading")
 
     def __init__(self, *, utc_offset_s: int = 0) -> None:
         self._fold = _Fold(utc_offset_s=utc_offset_s)
+        self._ahead: _Fold | None = None
         self._reading: LogReading | None = None
 
     def feed(self, data: bytes, at: datetime | None = None) -> "StartupLog":
         """Fold the next bytes in, which arrived at `at`."""
-        self._reading = None
+        self._ahead = self._reading = None
         self._fold.feed(data, at)
         return self
 
@@ -77,43 +78,48 @@ class StartupLog:
     def reading(self) -> LogReading:
         """Return what the log says so far; an unfinished last line counts, without being used up."""
         if self._reading is None:
-            self._reading = self._fold.looked_ahead().read()
+            self._reading = self._looked_ahead().read()
         return self._reading
 
     @property
     def faults(self) -> list[Fault]:
         """Return what went wrong in this run, in the order of the lines."""
-        return self._fold.looked_ahead().own_faults()
+        return self._looked_ahead().own_faults()
 
     @property
     def acceptance(self) -> AcceptanceWatch:
         """Return what the decode lines say of speculation."""
-        return self._fold.acceptance
+        return self._looked_ahead().acceptance
 
     @property
     def healed_at(self) -> datetime | None:
         """Return when /health answered 200 again after the engine had said that it failed; None if it has not."""
-        return self._fold.healed_at
+        return self._looked_ahead().healed_at
 
     @property
     def survived_to_line(self) -> int:
         """Return the line of the last sign that the start went on: an exception before it was survived."""
-        return self._fold.phases.progress_line
+        return self._looked_ahead().phases.progress_line
 
     @property
     def is_one_node(self) -> bool:
         """Return whether the engine said that all its ranks run on this node: a lost peer is then a process of it."""
-        return self._fold.phases.is_one_node
+        return self._looked_ahead().phases.is_one_node
 
     @property
     def entered_by(self) -> Entry | None:
         """Return the line that began the present phase."""
-        return self._fold.phases.entered_by
+        return self._looked_ahead().phases.entered_by
 
     @property
     def version(self) -> Version | None:
         """Return the engine's version: the one that the log names, else one whose lines look like these."""
-        return self._fold.looked_ahead().likely_version()
+        return self._looked_ahead().likely_version()
+
+    def _looked_ahead(self) -> "_Fold":
+        if self._ahead is None:
+            self._ahead = self._fold.looked_ahead()
+        return self._ahead
 
 
 @dataclass(slots=True)
@@ -162,15 +168,14 @@ class _Fold:
 
     def read(self) -> LogReading:
         phases = self.phases
-        faults = self.own_faults()
-        has_failed = phases.has_failed or _ended_in_exception(faults, phases)
+        has_failed = phases.has_failed or _ended_in_exception(self.collector.crashes(), phases)
         phase = phases.phase
         if has_failed:
-            phase = _phase_of_failure(faults, phase, was_ready=phases.was_ready)
+            phase = _phase_of_failure(self.own_faults(), phase, was_ready=phases.was_ready)
         elif phases.is_ready_by_bars:
             phase = Phase.SERVING
         line_count = self.splitter.number - 1 + bool(self.splitter.pending)
-        if phase is None and not faults and line_count:
+        if phase is None and line_count and self.collector.is_empty:
             phase = Phase.PARSING_ARGUMENTS
         spans = tuple(phases.spans)
         return LogReading(
@@ -288,11 +293,11 @@ class _Fold:
         return None if is_end or was_open or belongs or sign is not None else key
 
 
-def _ended_in_exception(faults: list[Fault], phases: StartPhases) -> bool:
+def _ended_in_exception(crashes: list[Fault], phases: StartPhases) -> bool:
     """Return whether an exception that nobody announced ended the start: nothing went on after it."""
     if phases.was_ready or phases.is_stopping:
         return False
-    return any(fault.kind is not FaultKind.NOTICE and fault.last_line > phases.progress_line for fault in faults)
+    return any(crash.last_line > max(phases.progress_line, phases.origin_line - 1) for crash in crashes)
 
 
 def _phase_of_failure(faults: list[Fault], phase: Phase | None, *, was_ready: bool) -> Phase | None:

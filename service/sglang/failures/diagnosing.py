@@ -80,8 +80,6 @@ def diagnose(log: StartupLog, circumstances: Circumstances | None = None) -> Dia
     faults = log.faults
     was_asked = around.was_asked_to_stop or reading.is_stopping
     has_failed = reading.has_failed or (around.has_exited and around.exit_code != 0 and not was_asked)
-    if around.was_asked_to_stop and not reading.has_failed:
-        return None
     if not has_failed:
         return _of_what_lives(log, around, version)
     suspects = [suspect for fault in faults if (suspect := _suspect(fault, reading, version))]
@@ -168,9 +166,14 @@ def _root(suspects: Sequence[_Suspect], survived_to_line: int) -> _Suspect | Non
         tiers.setdefault(_tier(one, first_fatal_line, survived_to_line), []).append(one)
     if not tiers:
         return None
-    best = tiers[min(tiers)]
+    best = sorted(tiers[min(tiers)], key=lambda one: one.role is Role.CONSEQUENCE and _is_vague(one))
     telling = [one for one in best if one.rule is not None and one.fault.kind is not FaultKind.EXCEPTION]
     return telling[0] if best[0].rule is None and telling else best[0]
+
+
+def _is_vague(one: _Suspect) -> bool:
+    """Return whether a consequence only says that something failed, not what became of which process."""
+    return one.rule is not None and one.rule.confidence is Confidence.LOW
 
 
 def _tier(one: _Suspect, first_fatal_line: int | None, survived_to_line: int) -> int:

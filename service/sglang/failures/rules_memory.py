@@ -8,6 +8,7 @@ from service.sglang.failures.rule import Confidence, Role, Rule
 from service.sglang.faults import FaultKind
 from service.sglang.patterns import any_of
 from service.sglang.phases import Phase
+from service.sglang.versions import Version
 
 _ANY = frozenset(FaultKind)
 _NOTICE = frozenset({FaultKind.NOTICE})
@@ -122,13 +123,20 @@ GPU_MEMORY_RULES = (
         Code.KV_CACHE_NO_MEMORY,
         any_of(
             r"Not enough memory\. Please try to increase --mem-fraction-static",
-            r"leave no GPU memory for the KV cache",
             r"No available memory for the (?:KV )?cache",
-            r"Raise --mem-fraction-static",
             r"max_total_num_tokens.{0,40}(?:negative|-\d|<= ?0)",
             r"[Nn]ot enough (?:GPU )?memory (?:for|to allocate) (?:the )?KV",
         ),
         example="RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
+    ),
+    Rule(
+        Code.KV_CACHE_NO_MEMORY,
+        any_of(r"leave no GPU memory for the KV cache"),
+        since=Version(0, 5, 11),
+        remedy="RAISE --mem-fraction-static above the value that the message names, use more GPUs (--tp-size), or a "
+        "smaller draft.",
+        example="RuntimeError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=0.8. "
+        "Raise --mem-fraction-static above 0.86",
     ),
     Rule(
         Code.CUDA_OOM_WEIGHTS,
