@@ -210,7 +210,7 @@ CASES = (
     ),
     Case(
         "sigterm_binding",
-        "SIGTERM when the HTTP server comes up: it closes, and its own warmup asks the closed port for two minutes",
+        "SIGTERM when the HTTP server comes up: its warmup then asks its own closed port for two minutes",
         partial(signalled_at, BINDING, Signals.SIGTERM, None),
     ),
     Case(
