@@ -16,8 +16,11 @@ from service.sglang.metrics import EngineCounters
 
 SILENT_AFTER_FAILURES = 2
 """Each failure is at least 20 s without a token: one is a long prefill, two without any counter moving are not."""
-FLOW_FRESH_S = 15.0
-"""A move of the counters this long ago still proves that the engine works; scrapes come every few seconds."""
+FLOW_FRESH_S = 35.0
+"""A move of the counters this long ago still proves that the engine works. Nobody scrapes while /health waits for 20 to
+25 s; and two failures in a row with nothing moving are 40 s."""
+LAST_SCRAPE_S = 10.0
+"""How old the last scrape may be to speak for the present."""
 STUCK_AFTER_S = 120.0
 """Without /health to ask, requests that run while nothing moves for so long are stuck: the gauges of the slowest engine
 move every 40 tokens."""
@@ -109,7 +112,7 @@ def judge_serving(
 
 
 def health_is_needed(health: HealthFact, flow: Flow, now: datetime, *, is_ready: bool = True) -> bool:
-    """Return whether /health must be asked now: not while counters prove that tokens move.
+    """Return whether /health must be asked now: not while the last two scrapes prove that tokens move.
 
     It is asked all the same when its last answer was not 200, when it was not asked for HEALTH_AT_LEAST_EVERY_S, and
     always while the server is not ready.
@@ -118,7 +121,9 @@ def health_is_needed(health: HealthFact, flow: Flow, now: datetime, *, is_ready:
         return True
     if (now - health.answered_at).total_seconds() >= HEALTH_AT_LEAST_EVERY_S:
         return True
-    return not _is_fresh(flow.tokens_moved_at, now)
+    if flow.at is None or (now - flow.at).total_seconds() > LAST_SCRAPE_S:
+        return True
+    return flow.tokens_moved_at != flow.at
 
 
 def _failing(health: HealthFact, flow: Flow, now: datetime) -> ServingJudgement:

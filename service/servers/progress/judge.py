@@ -4,8 +4,8 @@
   The others do so without end while a model may be downloading; after the weights they put it off to at most so many
   deadlines after the last decisive mark as CARRIES says: a compilation ends, the talk of a frozen start does not.
 - `slow`: half of the deadline has passed so, or the phase takes longer than usual.
-- A connection that is new, or was lost, is watched for SETTLE_S before what stood still meanwhile is held against the
-  start: GPUs are asked every 15 s. What had stood still long enough before the gap needs no second look.
+- A connection that was lost is watched for SETTLE_S before what stood still meanwhile is held against the start: GPUs
+  are asked every 15 s. What had stood still long enough before the gap needs no second look.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from service.servers.progress.deadlines import DeadlineSource, Expectation, Expected
-from service.servers.progress.marks import Grade, Mark, Marks, Spent, spoken
+from service.servers.progress.marks import REJOIN_S, Grade, Mark, Marks, Spent, spoken
 from service.servers.progress.sight import MarkSource
 from service.sglang.phase_defaults import OPEN_ENDED_PHASES, PHASE_DEFAULTS
 from service.sglang.phases import Phase
@@ -169,7 +169,8 @@ def _verdict(
 ) -> Verdict:
     quiet_s = _seconds(armed_at, judged_at)
     was_hung = marks.lapsed_at is not None and _seconds(armed_at, marks.lapsed_at) >= deadline_s
-    has_settled = _seconds(marks.watched_from, judged_at) >= min(deadline_s, SETTLE_S)
+    settle_s = min(deadline_s, SETTLE_S) + REJOIN_S if marks.lapsed_at is not None else 0.0
+    has_settled = _seconds(marks.watched_from, judged_at) >= settle_s
     if quiet_s >= deadline_s and (has_settled or was_hung):
         return Verdict.SUSPECTED_HUNG
     in_phase_s = _seconds(marks.phase_since, judged_at)

@@ -12,7 +12,9 @@ What counts, and why:
   collective spins on a core at 100 %, and one that warms up may use none.
 - Log lines count for nothing once the port is bound: the HTTP front logs a line for each request, and we send some.
 
-Falling counters are taken as they are, without a mark: an observer that starts anew has forgotten children that ended.
+A new connection has a new observer, which has forgotten children that ended and finds the living ones only by and by:
+for REJOIN_S what is summed over processes sets levels and makes no marks. A new service reads the log anew: only what
+goes beyond the furthest place ever seen is a mark.
 """
 
 from collections.abc import Mapping
@@ -50,6 +52,9 @@ GRADES: Mapping[Grade, tuple[MarkSource, ...]] = {
 }
 """Where several move at once the first one is named. CPU has no grade."""
 _OF_THE_LOG = (MarkSource.PHASE, MarkSource.PROGRESS)
+_SUMS = frozenset({MarkSource.CPU, MarkSource.BYTES_READ, MarkSource.RESIDENT_MEMORY, MarkSource.PROCESSES})
+REJOIN_S = 10.0
+"""The observer looks for the processes of a launch every 2 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,9 @@ class Marks:
             return self
         else:
             before = self.picture
-        return replace(self, picture=_advanced(before, sight), _before=before, _sight=sight)
+        is_rejoining = self.lapsed_at is not None and (seen_at - self.watched_from).total_seconds() < REJOIN_S
+        picture = _advanced(before, sight, is_rejoining=is_rejoining)
+        return replace(self, picture=picture, _before=before, _sight=sight)
 
     def watched_anew(self, at: datetime) -> "Marks":
         """Return the marks after a gap in the watch, as when a connection was lost."""
@@ -171,55 +178,53 @@ class Marks:
         return {source: track.still_since for source, track in self.picture.tracks.items()}
 
 
-def _advanced(before: Picture, sight: Sight) -> Picture:
+def _advanced(before: Picture, sight: Sight, *, is_rejoining: bool) -> Picture:
     """Return the picture after one instant."""
-    is_first = not before.tracks
     tracks = dict(before.tracks)
     moved: dict[MarkSource, Mark] = {}
     for source, level in sight.levels.items():
-        track, mark = _tracked(before.tracks.get(source), source, level, sight)
+        is_silent = is_rejoining and source in _SUMS
+        track, mark = _tracked(before.tracks.get(source), source, level, at=sight.at, is_silent=is_silent)
         tracks[source] = track
         if mark is not None:
             moved[source] = mark
-    phase_since = before.phase_since
-    if not is_first:
+    is_further = sight.place.line_count >= before.place.line_count
+    if before.tracks and is_further:
         moved.update(_log_marks(before, sight, tracks))
-        if MarkSource.PHASE in moved:
-            phase_since = sight.at
     graded = _graded(moved, is_bound=sight.is_bound)
     reached = _first(moved, _OF_THE_LOG) or before.reached
-    if is_first and sight.place.phase is not None:
+    phase_since = sight.at if MarkSource.PHASE in moved else before.phase_since
+    if not before.tracks and sight.place.phase is not None:
         reached = graded[Grade.DECISIVE] = _caught_up(sight)
         phase_since = min(sight.place.started_at or sight.at, sight.at)
     return Picture(
         at=sight.at,
         tracks=tracks,
-        place=sight.place,
+        place=sight.place if is_further else before.place,
         phase_since=phase_since,
         last={**before.last, **graded},
         reached=reached,
-        spent=Spent() if graded else _spent(before, sight),
+        spent=Spent() if graded else _spent(before, sight, is_rejoining=is_rejoining),
         seen={**before.seen, **sight.levels},
     )
 
 
-def _tracked(track: Track | None, source: MarkSource, level: float, sight: Sight) -> tuple[Track, Mark | None]:
+def _tracked(
+    track: Track | None, source: MarkSource, level: float, *, at: datetime, is_silent: bool
+) -> tuple[Track, Mark | None]:
     if track is None:
-        return Track(level, sight.at), None
-    verdict = is_moved(source, track.level, level)
-    if verdict is None:
+        return Track(level, at), None
+    has_moved = is_moved(source, track.level, level)
+    if is_silent or has_moved is None:
         return replace(track, level=level), None
-    if not verdict:
+    if not has_moved:
         return track, None
     gain = level - track.level
-    return Track(level, track.known_since, sight.at, gain), Mark(source, f"{level:g}", sight.at, gain)
+    return Track(level, track.known_since, at, gain), Mark(source, f"{level:g}", at, gain)
 
 
 def _log_marks(before: Picture, sight: Sight, tracks: dict[MarkSource, Track]) -> dict[MarkSource, Mark]:
-    """Return the marks of the log's place; a log that is read anew gives none before it is further than ever."""
-    furthest = before.tracks.get(MarkSource.LOG_LINES)
-    if furthest is not None and sight.place.line_count < furthest.level:
-        return {}
+    """Return the marks of a place in the log that is no less far than the furthest."""
     found: dict[MarkSource, Mark] = {}
     if sight.place.stay_key != before.place.stay_key:
         found[MarkSource.PHASE] = Mark(MarkSource.PHASE, str(sight.place.phase), sight.at)
@@ -260,13 +265,13 @@ def _first(moved: Mapping[MarkSource, Mark], order: tuple[MarkSource, ...]) -> M
     return next((moved[source] for source in order if source in moved), None)
 
 
-def _spent(before: Picture, sight: Sight) -> Spent:
+def _spent(before: Picture, sight: Sight, *, is_rejoining: bool) -> Spent:
     def gained(source: MarkSource) -> float:
         level = sight.levels.get(source)
-        return 0.0 if level is None else max(0.0, level - before.seen.get(source, level))
+        return 0.0 if level is None or is_rejoining else max(0.0, level - before.seen.get(source, level))
 
     return Spent(
         before.spent.cpu_ticks + gained(MarkSource.CPU),
         before.spent.read_bytes + gained(MarkSource.BYTES_READ),
-        before.spent.log_lines + gained(MarkSource.LOG_LINES),
+        before.spent.log_lines + max(0, sight.place.line_count - before.place.line_count),
     )

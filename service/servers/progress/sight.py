@@ -113,12 +113,12 @@ class Sight:
 
 
 def sight_of(observation: Observation, *, at: datetime, counters: EngineCounters | None) -> Sight:
-    """Return what one look shows; sources that cannot be read are absent."""
+    """Return what one look shows; sources that cannot be read, or were not yet, are absent."""
     effort, place = observation.effort, _place_of(observation.log)
     is_ours = observation.listener.owner is ListenerOwner.OURS
     levels = {
         MarkSource.LOG_LINES: place.line_count,
-        MarkSource.CPU: effort.cpu_ticks,
+        MarkSource.CPU: effort.cpu_ticks or None,
         MarkSource.BYTES_READ: effort.read_bytes,
         MarkSource.RESIDENT_MEMORY: effort.rss_mib,
         MarkSource.GPU_MEMORY: effort.gpu_memory_mib,
