@@ -60,6 +60,20 @@ RESOURCE_KINDS = (
         (*INIT, f"{SRT}/model_executor/model_runner.py init_memory_pool"),
         "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
     ),
+    died(Code.CUDA_OOM_RUNTIME, Phase.SERVING, LOOP, "RuntimeError: Triton Error [CUDA]: out of memory"),
+    died(
+        Code.CUDA_OOM_RUNTIME,
+        Phase.SERVING,
+        LOOP,
+        "RuntimeError: Error in function 'aligned_alloc' at allocator.h:49: Failed to allocate memory for "
+        "batch_prefill_tmp_v with size 1090519040 and alignment 16 in AlignedAllocator",
+    ),
+    died(
+        Code.KV_CACHE_NO_MEMORY,
+        Phase.ALLOCATING_KV_CACHE,
+        (*INIT, f"{SRT}/model_executor/model_runner.py init_memory_pool"),
+        "RuntimeError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=0.8.",
+    ),
     died(
         Code.GPU_OCCUPIED,
         Phase.DISTRIBUTED_INIT,
@@ -134,6 +148,13 @@ RESOURCE_KINDS = (
         "Memory access fault by GPU node-1 (Agent handle: 0x5) on address 0x7f",
     ),
     died(Code.GPU_COUNT_MISMATCH, Phase.DISTRIBUTED_INIT, DIST, "RuntimeError: CUDA error: invalid device ordinal"),
+    died(
+        Code.UNSUPPORTED_GPU_ARCH,
+        Phase.CAPTURING_GRAPHS,
+        CAPTURE,
+        "triton.compiler.errors.CompilationError: at 90:20:\n    accumulator += tl.dot(a, b)\n"
+        "ValueError(\"type fp8e4nv not supported in this architecture. The supported fp8 dtypes are ('fp8e5',)\")",
+    ),
     died(Code.UNSUPPORTED_GPU_ARCH, Phase.LOADING_WEIGHTS, LOAD, "RuntimeError: HIP error: invalid device function"),
     died(
         Code.UNSUPPORTED_GPU_ARCH,

@@ -8,7 +8,13 @@ from service.sglang.failures.rules_devices import (
     RANK_RULES,
     TRANSFER_RULES,
 )
-from service.sglang.failures.rules_memory import FILE_RULES, GPU_MEMORY_RULES, HOST_KILL_RULES, SEGMENT_RULES
+from service.sglang.failures.rules_memory import (
+    BUSY_RULES,
+    FILE_RULES,
+    GPU_MEMORY_RULES,
+    HOST_KILL_RULES,
+    SEGMENT_RULES,
+)
 from service.sglang.failures.rules_model import (
     BUG_RULES,
     CHECKPOINT_RULES,
@@ -58,6 +64,7 @@ RULES: tuple[Rule, ...] = (
     *TOKENIZER_RULES,
     *COMPILER_RULES,
     *CHECKPOINT_RULES,
+    *BUSY_RULES,
     *WARMUP_RULES,
     *CONSEQUENCE_RULES,
     *FLAG_RULES,

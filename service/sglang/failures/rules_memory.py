@@ -20,6 +20,8 @@ _GPU_OOM = any_of(
     r"CUDA (?:driver )?error: out of memory",
     r"Cuda failure.{0,12}out of memory",
     r"cudaErrorMemoryAllocation|hipErrorOutOfMemory|CUDA_ERROR_OUT_OF_MEMORY",
+    r"Error \[(?:CUDA|HIP)\]: out of memory",
+    r"Failed to allocate memory for \w+ with size .{0,80}AlignedAllocator",
     r"Memory_Allocation_Failure\(EL0004\)",
     r"CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED",
     r"[Ff]ailed to (?:CUDA )?(?:calloc|malloc|allocate) .{0,60}(?:device|GPU|CUDA) memory",
@@ -124,6 +126,7 @@ GPU_MEMORY_RULES = (
         any_of(
             r"Not enough memory\. Please try to increase --mem-fraction-static",
             r"No available memory for the (?:KV )?cache",
+            r"max_running_requests? is zero",
             r"max_total_num_tokens.{0,40}(?:negative|-\d|<= ?0)",
             r"[Nn]ot enough (?:GPU )?memory (?:for|to allocate) (?:the )?KV",
         ),
@@ -200,5 +203,15 @@ FILE_RULES = (
         role=Role.COLLATERAL,
         confidence=Confidence.LOW,
         summary="A process died of a bus error: most often /dev/shm is too small or full",
+    ),
+)
+
+BUSY_RULES = (
+    Rule(
+        Code.GPU_OCCUPIED,
+        any_of(r"device\(s\) is/are busy or unavailable"),
+        role=Role.COLLATERAL,
+        confidence=Confidence.MEDIUM,
+        summary="A GPU refused the process: another one has it to itself, or has just broken it",
     ),
 )

@@ -259,7 +259,12 @@ FLAG_RULES = (
 BUG_RULES = (
     Rule(
         Code.SOFTWARE_BUG,
-        any_of(r"memory leak detected", r"Inplace update to inference tensor", r"cannot unpack non-iterable"),
+        any_of(
+            r"memory leak detected",
+            r"when stream is capturing",
+            r"Inplace update to inference tensor",
+            r"cannot unpack non-iterable",
+        ),
         confidence=Confidence.MEDIUM,
         example="ValueError: token_to_kv_pool_allocator memory leak detected!",
     ),

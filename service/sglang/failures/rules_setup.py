@@ -226,7 +226,7 @@ HUB_RULES = (
             r"Error no file named",
             r"Can't load (?:the )?config(?:uration)? (?:of|for)",
             r"RepositoryNotFoundError|Repository Not Found|EntryNotFoundError|RevisionNotFoundError",
-            r"No such file or directory: '[^']*(?:config\.json|\.safetensors|\.bin|\.gguf|index\.json|\.pt|\.pth)'",
+            r"No such file or directory: .[^'\"]*(?:config\.json|\.safetensors|\.bin|\.gguf|index\.json|\.pth?)['\"]",
             r"[Mm]odel path .{0,200}(?:does not exist|not found)",
             r"No (?:safetensors|weight|model) files? (?:were |was )?found",
         ),
