@@ -1,0 +1,1 @@
+"""What can be known of a draft before a start: its arguments, its configuration, its weights, by engine version."""
