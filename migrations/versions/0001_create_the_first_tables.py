@@ -137,6 +137,9 @@ def upgrade() -> None:
                 "stop_requested",
                 "stop_verified",
                 "stop_incomplete",
+                "suspected_hung",
+                "verdict_changed",
+                "restart_braked",
                 "contact_made",
                 "contact_lost",
                 name="reason",
@@ -216,6 +219,9 @@ def upgrade() -> None:
                 "stop_requested",
                 "stop_verified",
                 "stop_incomplete",
+                "suspected_hung",
+                "verdict_changed",
+                "restart_braked",
                 "contact_made",
                 "contact_lost",
                 name="reason",
@@ -276,6 +282,12 @@ def upgrade() -> None:
         sa.Column("gpus", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("launcher", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
         sa.Column("pid", sa.Integer(), nullable=True),
+        sa.Column("model_path", sa.String(length=500), nullable=False),
+        sa.Column("gpu_name", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
+        sa.Column("cached_share", sa.Float(), nullable=True),
+        sa.Column("verdict", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("marks", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("hang_evidence", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("created_at", service.db.columns.UtcDateTime(), nullable=False),
         sa.Column("started_at", service.db.columns.UtcDateTime(), nullable=True),
         sa.Column("ready_at", service.db.columns.UtcDateTime(), nullable=True),
@@ -295,6 +307,7 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("launch", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_launch_created_at"), ["created_at"], unique=False)
+        batch_op.create_index(batch_op.f("ix_launch_model_path"), ["model_path"], unique=False)
         batch_op.create_index(batch_op.f("ix_launch_node_id"), ["node_id"], unique=False)
         batch_op.create_index(batch_op.f("ix_launch_profile_id"), ["profile_id"], unique=False)
         batch_op.create_index(batch_op.f("ix_launch_server_id"), ["server_id"], unique=False)
@@ -316,11 +329,21 @@ def upgrade() -> None:
         ),
         sa.Column(
             "step",
-            sa.Enum("stopping", "starting", "watching", "done", name="operationstep", native_enum=False, length=40),
+            sa.Enum(
+                "pausing",
+                "stopping",
+                "starting",
+                "watching",
+                "done",
+                name="operationstep",
+                native_enum=False,
+                length=40,
+            ),
             nullable=False,
         ),
         sa.Column("actor", sa.String(length=100), nullable=False),
         sa.Column("problem", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("not_before_at", service.db.columns.UtcDateTime(), nullable=True),
         sa.Column("created_at", service.db.columns.UtcDateTime(), nullable=False),
         sa.Column("ended_at", service.db.columns.UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(["server_id"], ["server.id"], name=op.f("fk_operation_server_id")),
@@ -352,11 +375,51 @@ def upgrade() -> None:
         batch_op.create_index(batch_op.f("ix_port_claim_node_id"), ["node_id"], unique=False)
         batch_op.create_index(batch_op.f("ix_port_claim_server_id"), ["server_id"], unique=False)
 
+    op.create_table(
+        "launch_phase",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("launch_id", sa.String(length=100), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column(
+            "phase",
+            sa.Enum(
+                "parsing_arguments",
+                "resolving_config",
+                "spawning",
+                "distributed_init",
+                "loading_weights",
+                "loading_draft_weights",
+                "allocating_kv_cache",
+                "capturing_graphs",
+                "compiling_kernels",
+                "binding_http",
+                "warming_up",
+                "serving",
+                name="phase",
+                native_enum=False,
+                length=40,
+            ),
+            nullable=False,
+        ),
+        sa.Column("duration_s", sa.Float(), nullable=False),
+        sa.Column("total", sa.Integer(), nullable=True),
+        sa.Column("has_ended_well", sa.Boolean(), nullable=False),
+        sa.ForeignKeyConstraint(["launch_id"], ["launch.id"], name=op.f("fk_launch_phase_launch_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_launch_phase")),
+        sa.UniqueConstraint("launch_id", "position", name=op.f("uq_launch_phase_launch_id_position")),
+    )
+    with op.batch_alter_table("launch_phase", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_launch_phase_launch_id"), ["launch_id"], unique=False)
+
     # ### end Alembic commands ###
 
 
 def downgrade() -> None:
     # ### commands auto generated by Alembic - please adjust! ###
+    with op.batch_alter_table("launch_phase", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_launch_phase_launch_id"))
+
+    op.drop_table("launch_phase")
     with op.batch_alter_table("port_claim", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_port_claim_server_id"))
         batch_op.drop_index(batch_op.f("ix_port_claim_node_id"))
@@ -376,6 +439,7 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f("ix_launch_server_id"))
         batch_op.drop_index(batch_op.f("ix_launch_profile_id"))
         batch_op.drop_index(batch_op.f("ix_launch_node_id"))
+        batch_op.drop_index(batch_op.f("ix_launch_model_path"))
         batch_op.drop_index(batch_op.f("ix_launch_created_at"))
 
     op.drop_table("launch")

@@ -61,9 +61,22 @@ def describe(server: dict[str, Any]) -> str:
     if server["state"] == "starting" and progress:
         parts.append(f"{progress['done']} of {progress['total']} {progress['unit']}")
     parts.append(f"{_age_s(launch.get('phase_started_at') or server['state_since_at']):.0f} s in this phase")
+    parts += _outlook(server)
     if server["contact"]["state"] != "ok":
         parts.append(f"contact with {server['node']} {server['contact']['state']}")
     return ", ".join(parts)
+
+
+def _outlook(server: dict[str, Any]) -> list[str]:
+    """Return the time that is left and a verdict that is worth a word."""
+    parts = []
+    left = server.get("eta")
+    if left is not None:
+        parts.append(f"ready in {left['remaining_p50_s']:.0f} to {left['remaining_p90_s']:.0f} s")
+    verdict = server.get("verdict")
+    if verdict is not None and verdict["verdict"] in {"slow", "suspected_hung"}:
+        parts.append(verdict["verdict"].replace("_", " "))
+    return parts
 
 
 def _cause(context: dict[str, Any]) -> list[str]:

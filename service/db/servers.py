@@ -9,8 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import col, select
 
 from service.db.findings import open_findings_of_launches
+from service.db.history import running_operations_of
 from service.db.paging import PageRequest, Rows, fetch_page
-from service.db.tables import Finding, GpuClaim, Launch, Node, PortClaim, Profile, Server
+from service.db.tables import Finding, GpuClaim, Launch, Node, Operation, PortClaim, Profile, Server
 from service.errors import NameTaken, NotFound
 from service.nodes.contact import Contact
 from service.servers.states import RUNNING_STATES, State
@@ -38,6 +39,7 @@ class ServerRow:
     profile: Profile
     launch: Launch | None
     findings: Sequence[Finding] = ()
+    operation: Operation | None = None
 
 
 async def find_server(session: AsyncSession, name_or_id: str) -> Server | None:
@@ -75,17 +77,19 @@ async def list_servers(session: AsyncSession, request: PageRequest, wanted: Serv
 
 
 async def with_surroundings(session: AsyncSession, servers: Sequence[Server]) -> list[ServerRow]:
-    """Return servers with node, profile, current launch and open findings, in four queries whatever their number."""
+    """Return servers with node, profile, launch, open findings and operation, in five queries whatever their number."""
     nodes = await _by_id(session, Node, {server.node_id for server in servers})
     profiles = await _by_id(session, Profile, {server.profile_id for server in servers})
     launches = await _by_id(session, Launch, {server.launch_id for server in servers if server.launch_id})
     open_findings = await open_findings_of_launches(session, list(launches))
+    running = await running_operations_of(session, [server.id for server in servers])
     return [
         ServerRow(
             server=server,
             node=nodes[server.node_id],
             profile=profiles[server.profile_id],
             launch=launches.get(server.launch_id) if server.launch_id else None,
+            operation=running.get(server.id),
             findings=open_findings.get(server.launch_id or "", ()),
         )
         for server in servers

@@ -3,13 +3,14 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, UniqueConstraint, text
+from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, String, UniqueConstraint, text
 from sqlmodel import Field, SQLModel
 
 from service.db.columns import Json, UtcDateTime, enum_text, short_text
 from service.nodes.contact import Contact
 from service.servers.operation import OperationKind, OperationState, OperationStep
 from service.servers.states import Desired, Reason, State
+from service.sglang.phases import Phase
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -33,6 +34,10 @@ def _key() -> Any:
 
 def _text(*, nullable: bool = False, index: bool = False) -> Any:
     return Field(default=None if nullable else ..., sa_column=Column(short_text(), nullable=nullable, index=index))
+
+
+def _text_long() -> Any:
+    return Field(sa_column=Column(String(500), nullable=False, index=True))
 
 
 def _reference(target: str, *, nullable: bool = False) -> Any:
@@ -159,6 +164,15 @@ class Launch(Table, table=True):
     gpus: list[dict[str, Any]] = _json()
     launcher: str | None = None
     pid: int | None = None
+    model_path: str = _text_long()
+    gpu_name: str | None = None
+    cached_share: float | None = None
+    """How much of the model's files was in the page cache before the start; None where that cannot be known."""
+    verdict: dict[str, Any] | None = _json(nullable=True)
+    """What was last thought of it, with its evidence."""
+    marks: dict[str, Any] | None = _json(nullable=True)
+    """Which signs of progress it had given by then."""
+    hang_evidence: dict[str, Any] | None = _json(nullable=True)
     created_at: datetime = _instant(index=True)
     started_at: datetime | None = _instant(nullable=True)
     ready_at: datetime | None = _instant(nullable=True)
@@ -173,6 +187,21 @@ class Launch(Table, table=True):
     """How many bytes of the log are folded into this row: after a restart a ready server is read from here on."""
     leftovers: dict[str, Any] | None = _json(nullable=True)
     """What was still there at the last proof; None before one was made."""
+
+
+class LaunchPhase(Table, table=True):
+    """One stay in a phase of a start that is over: what later starts are measured by."""
+
+    __tablename__ = "launch_phase"
+    __table_args__ = (UniqueConstraint("launch_id", "position"),)
+
+    id: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
+    launch_id: str = _reference("launch.id")
+    position: int
+    phase: Phase = Field(sa_column=Column(enum_text(Phase), nullable=False))
+    duration_s: float
+    total: int | None = None
+    has_ended_well: bool
 
 
 class GpuClaim(Table, table=True):
@@ -272,6 +301,8 @@ class Operation(Table, table=True):
     actor: str = _text()
     problem: dict[str, Any] | None = _json(nullable=True)
     """Why it failed, as code, detail and remedy."""
+    not_before_at: datetime | None = _instant(nullable=True)
+    """When a pausing operation goes on."""
     created_at: datetime = _instant()
     ended_at: datetime | None = _instant(nullable=True)
 

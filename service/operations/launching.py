@@ -33,6 +33,7 @@ from service.servers.states import Desired, Move, Reason, State
 from service.sglang.arguments import argument_tokens
 from service.sglang.command import EngineCommand, Placement, config_file, engine_command
 
+MODEL_PATH_LENGTH = 500
 REACH_NODE_S = 300
 """A launch whose node cannot be reached for this long after it was asked for has failed: nobody wants a server to
 start by itself hours later."""
@@ -77,6 +78,8 @@ async def create_launch(
         argv=[],
         environment={},
         port=server.port,
+        model_path=str(version.recipe["model_path"])[:MODEL_PATH_LENGTH],
+        gpu_name=gpus[0].name if gpus else None,
         gpus=[{"uuid": gpu.uuid, "index": gpu.index, "name": gpu.name} for gpu in gpus],
         created_at=at,
         timeline=[],

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from service.nodes.inventory import GpuHolder
+from service.operations.verdicts import VerdictWatch
 from service.servers.observation import (
     EffortFact,
     HealthFact,
@@ -52,6 +53,8 @@ class LiveLaunch:
     effort: EffortFact = field(default_factory=EffortFact)
     health: HealthFact = field(default_factory=HealthFact)
     recent_log: RecentLog = field(default_factory=RecentLog)
+    verdicts: VerdictWatch | None = None
+    """What is thought of it; None before its history was read."""
     has_reported: bool = False
     """Whether the observer has said anything of this launch: before that nothing may be concluded."""
 

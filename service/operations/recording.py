@@ -8,15 +8,17 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from service.clock import to_text
 from service.db import history
-from service.db.tables import Launch, Operation, Server
+from service.db.tables import Launch, LaunchPhase, Operation, Server
 from service.errors import Overtaken
 from service.operations import cleanup, diagnoses, journal, transitioning
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
+from service.operations.verdicts import VerdictWatch
 from service.servers.observation import Observation
 from service.servers.operation import OperationKind, OperationState
 from service.servers.states import Move, State
 from service.sglang.failures import Diagnosis
+from service.sglang.phases import Phase
 from service.sglang.startup_log import LogReading, Progress
 
 ACTOR = "watcher"
@@ -47,6 +49,8 @@ async def record_move(control: Control, server: Server, move: Move, seen: Seen, 
             launch.exit_code = observation.process.exit_code
             launch.ended_at = observation.process.ended_at or at
             launch.diagnosis = diagnoses.diagnosis_json(seen.diagnosis)
+            if launch.ready_at is None:
+                keep_phases(session, launch, observation.log, has_ended_well=False)
             await diagnoses.reconcile(session, [], subject_id=launch.id, node_id=row.node_id, server_id=row.id, at=at)
             begun = await cleanup.record_failure(session, row, move, at=at, actor=ACTOR)
         else:
@@ -55,10 +59,34 @@ async def record_move(control: Control, server: Server, move: Move, seen: Seen, 
                 session, row, move, at=at, actor=ACTOR, operation_id=waiting.id if waiting else None
             )
             if move.after is State.READY:
-                launch.ready_at = launch.ready_at or at
+                if launch.ready_at is None:
+                    launch.ready_at = at
+                    keep_phases(session, launch, observation.log, has_ended_well=True)
                 await _end_waiting(session, waiting, at=at)
     control.changes.publish(server.id, server.node_id, OPERATIONS_CHANGED)
     return begun
+
+
+async def record_verdict(control: Control, server: Server, launch_id: str, verdicts: VerdictWatch, before: str) -> None:
+    """Keep a change of what is thought of a launch, with the signs of progress that it rests on."""
+    if verdicts.thought is None:
+        return
+    async with control.database.write() as session:
+        launch = await session.get(Launch, launch_id)
+        if launch is not None:
+            launch.verdict = verdicts.thought.details
+            launch.marks = verdicts.record()
+            transitioning.note_verdict(session, server, before, verdicts.thought.details, at=control.now())
+    control.changes.publish(server.id)
+
+
+async def record_marks(control: Control, launch_id: str, verdicts: VerdictWatch) -> None:
+    """Keep the signs of progress of a start, so that a restart of the service knows what stood still before it."""
+    async with control.database.write() as session:
+        launch = await session.get(Launch, launch_id)
+        if launch is not None and verdicts.thought is not None:
+            launch.verdict = verdicts.thought.details
+            launch.marks = verdicts.record()
 
 
 async def record_progress(control: Control, launch_id: str, log: LogReading, *, log_offset: int) -> None:
@@ -97,6 +125,26 @@ def fold_log(launch: Launch, log: LogReading) -> None:
         for span in log.phases
     ]
     launch.engine_version = launch.engine_version or log.engine_version
+
+
+def keep_phases(session: AsyncSession, launch: Launch, log: LogReading, *, has_ended_well: bool) -> None:
+    """Keep how long each stay in a phase took: later starts are measured by it. A failure cuts the last one short."""
+    spans = [span for span in log.phases if span.phase is not Phase.SERVING and span.started_at is not None]
+    for position, span in enumerate(spans):
+        following = spans[position + 1].started_at if position + 1 < len(spans) else None
+        ended_at = span.ended_at or following
+        if span.started_at is None or ended_at is None:
+            continue
+        session.add(
+            LaunchPhase(
+                launch_id=launch.id,
+                position=position,
+                phase=span.phase,
+                duration_s=max(0.0, (ended_at - span.started_at).total_seconds()),
+                total=span.progress.total if span.progress else None,
+                has_ended_well=has_ended_well or position + 1 < len(spans),
+            )
+        )
 
 
 def progress_json(progress: Progress | None) -> dict[str, object] | None:

@@ -7,7 +7,7 @@ from service.db import history
 from service.db.tables import Operation
 from service.errors import RemoteError, VigilError
 from service.logs import EventLog
-from service.operations import journal, launching, stopping
+from service.operations import crashing, journal, launching, stopping
 from service.operations.control import Control
 from service.servers.operation import OperationState, OperationStep
 
@@ -77,12 +77,20 @@ class OperationRunner:
             return False
         match operation.step:
             case OperationStep.STOPPING:
-                await stopping.stop(self._control, operation_id)
+                begun = await stopping.stop(self._control, operation_id)
+                if begun is not None:
+                    self.submit(begun)
+                    return False
             case OperationStep.STARTING:
                 begun = await launching.start(self._control, operation_id)
                 if begun is not None:
                     self.submit(begun)
                     return False
+            case OperationStep.PAUSING:
+                wait_s = await crashing.go_on(self._control, operation_id)
+                if wait_s > 0:
+                    seen = self._control.changes.count(operation.server_id)
+                    await self._control.changes.wait([operation.server_id], after=seen, timeout_s=wait_s)
             case OperationStep.WATCHING | OperationStep.DONE:
                 return False
         return True

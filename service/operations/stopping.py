@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from service.db import history
 from service.db.tables import Launch, Node, Operation, Server
 from service.errors import IllegalMove, OperationInProgress, VigilError
-from service.operations import claims, diagnoses, journal, launching, transitioning
+from service.operations import claims, crashing, diagnoses, journal, launching, transitioning
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
 from service.profiles.profile import Profile
@@ -54,10 +54,11 @@ async def accept_restart(session: AsyncSession, server: Server, node: Node, *, a
     return await _begin_stopping(session, server, OperationKind.RESTART, at=at, actor=actor)
 
 
-async def stop(control: Control, operation_id: str) -> None:
+async def stop(control: Control, operation_id: str) -> Operation | None:
     """Carry out the stopping step of a stop, restart or cleanup.
 
-    A fault of the way to the node is raised for the caller to try again: nothing is concluded from silence.
+    A fault of the way to the node is raised for the caller to try again: nothing is concluded from silence. Returns the
+    restart that a policy begins after a crash.
     """
     async with control.database.read() as session:
         operation = await session.get_one(Operation, operation_id)
@@ -70,8 +71,9 @@ async def stop(control: Control, operation_id: str) -> None:
         remote = await control.node_session(node)
         await _end_process(control, remote, operation, server, launch)
         proof = await _prove(control, remote, launch)
-    await _conclude(control, operation, proof)
+    begun = await _conclude(control, operation, proof)
     control.changes.publish(server.id, node.id, OPERATIONS_CHANGED)
+    return begun
 
 
 async def _supersede(session: AsyncSession, server: Server, *, at: datetime) -> None:
@@ -124,7 +126,7 @@ async def _wait_until_gone(control: Control, remote: NodeSession, launch: Launch
 
 
 async def _process(remote: NodeSession, launch: Launch) -> ProcessFact:
-    found = {item.launch_id: item.process for item in await remote.list_launches()}
+    found = {item.launch_id: item.process for item in await remote.list_launches(only=[launch.id])}
     return found.get(launch.id, ProcessFact(ProcessState.ABSENT))
 
 
@@ -147,7 +149,7 @@ class _Proof:
     process: ProcessFact
 
 
-async def _conclude(control: Control, operation: Operation, proof: _Proof | None) -> None:
+async def _conclude(control: Control, operation: Operation, proof: _Proof | None) -> Operation | None:
     """Record what the proof found; a restart goes on to its new launch in the same transaction."""
     at = control.now()
     leftovers = proof.leftovers if proof else None
@@ -155,7 +157,7 @@ async def _conclude(control: Control, operation: Operation, proof: _Proof | None
     async with control.database.write() as session:
         current = await session.get_one(Operation, operation.id)
         if current.state is not OperationState.RUNNING:
-            return
+            return None
         server = await session.get_one(Server, operation.server_id)
         if operation.launch_id is not None and proof is not None:
             launch = await session.get_one(Launch, operation.launch_id)
@@ -168,20 +170,24 @@ async def _conclude(control: Control, operation: Operation, proof: _Proof | None
         if is_clear:
             await claims.release(session, server.id)
         if operation.kind is OperationKind.CLEANUP:
-            await _end_cleanup(session, operation, leftovers, at=at)
-        elif is_clear:
+            return await _end_cleanup(session, operation, leftovers, at=at)
+        if is_clear:
             await _end_stop(session, operation, server, leftovers, at=at)
         else:
             await _end_incomplete(session, operation, server, leftovers, at=at)
+    return None
 
 
 async def _end_cleanup(
     session: AsyncSession, operation: Operation, leftovers: Leftovers | None, *, at: datetime
-) -> None:
-    if leftovers is None or leftovers.is_clear:
-        await journal.end(session, operation.id, OperationState.SUCCEEDED, at=at)
-    else:
+) -> Operation | None:
+    if leftovers is not None and not leftovers.is_clear:
         await journal.end(session, operation.id, OperationState.FAILED, at=at, problem=_left(leftovers))
+        return None
+    await journal.end(session, operation.id, OperationState.SUCCEEDED, at=at)
+    server = await session.get_one(Server, operation.server_id)
+    launch = await session.get_one(Launch, operation.launch_id)
+    return await crashing.after_cleanup(session, server, launch, at=at)
 
 
 async def _end_stop(

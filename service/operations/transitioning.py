@@ -1,5 +1,6 @@
 """The only writer of state: it moves a server or the contact of a node, and records the transition with it."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
@@ -60,6 +61,54 @@ async def record(
     )
     session.add(transition)
     return transition
+
+
+def note(
+    session: AsyncSession,
+    server: Server,
+    reason: Reason,
+    message: str,
+    evidence: Mapping[str, object],
+    *,
+    at: datetime,
+) -> None:
+    """Write a transition that moves nothing: what a policy decided, with the state as it is."""
+    session.add(
+        Transition(
+            subject="policy",
+            server_id=server.id,
+            node_id=server.node_id,
+            launch_id=server.launch_id,
+            before=server.state,
+            after=server.state,
+            reason=reason,
+            message=message,
+            evidence=dict(evidence),
+            actor="policy",
+            at=at,
+        )
+    )
+
+
+def note_verdict(
+    session: AsyncSession, server: Server, before: str, thought: Mapping[str, object], *, at: datetime
+) -> None:
+    """Write the transition from one verdict to another; the state stays."""
+    session.add(
+        Transition(
+            subject="verdict",
+            server_id=server.id,
+            node_id=server.node_id,
+            launch_id=server.launch_id,
+            before=before,
+            after=str(thought["verdict"]),
+            reason=Reason.VERDICT_CHANGED,
+            message=str(thought["message"]),
+            evidence=dict(thought),
+            actor="watcher",
+            at=at,
+        )
+    )
 
 
 async def record_contact(

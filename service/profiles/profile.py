@@ -1,7 +1,8 @@
 """A profile: the recipe for a server, with the rules that its fields obey."""
 
 import re
-from typing import Annotated, Literal, Self
+from enum import StrEnum
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
@@ -34,6 +35,30 @@ class SecretReference(BaseModel):
         return self
 
 
+class Policy(StrEnum):
+    """What follows a crash or a suspected hang."""
+
+    ALERT = "alert"
+    """It is recorded, and an operator decides."""
+    RESTART = "restart"
+    STOP = "stop"
+
+
+class RestartLimits(BaseModel):
+    """How a policy restarts, and when it stops trying."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pause_s: Annotated[int, Field(ge=0, le=3600)] = Field(
+        default=10, description="The pause before the first restart in the window; it doubles with each."
+    )
+    max_restarts: Annotated[int, Field(ge=1, le=100)] = Field(default=3, description="Restarts within the window.")
+    window_s: Annotated[int, Field(ge=60, le=604_800)] = 3600
+    same_diagnosis: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=2, description="So many ends in a row with the same diagnosis end the restarts."
+    )
+
+
 class Limits(BaseModel):
     """Hard limits on one start; the judgement of slow and hung starts does not need them."""
 
@@ -41,6 +66,11 @@ class Limits(BaseModel):
 
     start_s: Annotated[int, Field(ge=10, le=86_400)] | None = Field(
         default=None, description="A start that is not ready after this many seconds has failed; none by default."
+    )
+    hang_after_s: Annotated[int, Field(ge=1, le=86_400)] | None = Field(
+        default=None,
+        description="A start without a sign of progress for so long is suspected hung; by default the deadline is "
+        "learned from earlier starts.",
     )
 
 
@@ -74,9 +104,11 @@ class Profile(BaseModel):
         default=60, description="Seconds between SIGTERM and SIGKILL."
     )
     limits: Limits = Limits()
-    on_crash: Literal["alert"] = Field(
-        default="alert", description="What follows a crash: `alert` records it and waits for an operator."
+    on_crash: Policy = Field(default=Policy.ALERT, description="What follows an end that nobody asked for.")
+    on_hang: Policy = Field(
+        default=Policy.ALERT, description="What follows a start that is suspected hung, once its stacks are kept."
     )
+    restart: RestartLimits = RestartLimits()
 
     @field_validator("server_args", mode="before")
     @classmethod

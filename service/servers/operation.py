@@ -25,6 +25,9 @@ class OperationState(StrEnum):
 class OperationStep(StrEnum):
     """What an operation does now; it resumes here after a restart of the service."""
 
+    PAUSING = "pausing"
+    """A restart by policy waits for its time."""
+
     STOPPING = "stopping"
     """Signals and proof that nothing is left."""
     STARTING = "starting"

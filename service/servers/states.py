@@ -46,6 +46,12 @@ class Reason(StrEnum):
     STOP_REQUESTED = "stop_requested"
     STOP_VERIFIED = "stop_verified"
     STOP_INCOMPLETE = "stop_incomplete"
+    SUSPECTED_HUNG = "suspected_hung"
+    """A policy acts on a start without progress."""
+    VERDICT_CHANGED = "verdict_changed"
+    """The state stays; what is thought of it has changed."""
+    RESTART_BRAKED = "restart_braked"
+    """A policy would restart, but that has been tried enough."""
     CONTACT_MADE = "contact_made"
     CONTACT_LOST = "contact_lost"
 

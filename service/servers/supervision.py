@@ -6,13 +6,11 @@ from datetime import datetime
 
 from service.clock import to_text
 from service.servers.observation import ListenerOwner, Observation, ProcessState
+from service.servers.serving import ServingJudgement
 from service.servers.states import Move, Reason, State
 from service.sglang.exits import exit_meaning
 from service.sglang.health import HealthAnswer
 
-UNREADY_AFTER_FAILURES = 2
-"""A ready server is unready after this many looks at /health in a row that were not 200: the engine gives a false
-503 when one long prefill keeps it from answering for 20 s (facts: SGLang §3.4)."""
 _WATCHED_STATES = frozenset({State.STARTING, State.READY, State.UNREADY})
 
 
@@ -28,6 +26,8 @@ class Facts:
     is_log_quiet: bool
     """The log level hides the ready line, so it cannot be asked for."""
     start_limit_s: int | None
+    serving: ServingJudgement | None = None
+    """What is thought of a server that was ready; None when nothing proves anything."""
 
 
 def decide(facts: Facts, observation: Observation, now: datetime) -> Move | None:
@@ -107,16 +107,11 @@ def _listener_lost(facts: Facts, observation: Observation, _now: datetime) -> Mo
     )
 
 
-def _health_failing(facts: Facts, observation: Observation, _now: datetime) -> Move | None:
-    health = observation.health
-    if facts.state is not State.READY or health.failures_in_a_row < UNREADY_AFTER_FAILURES:
+def _engine_silent(facts: Facts, observation: Observation, _now: datetime) -> Move | None:
+    """A failing /health alone is not enough: one long prefill gives a false 503 while the counters move."""
+    if facts.state is not State.READY or facts.serving is None or not facts.serving.is_failure:
         return None
-    return Move(
-        State.UNREADY,
-        Reason.HEALTH_FAILING,
-        f"/health failed {health.failures_in_a_row} times in a row, last {_spoken(health.answer, health.status_code)}",
-        _evidence(observation),
-    )
+    return Move(State.UNREADY, Reason.HEALTH_FAILING, facts.serving.message, _evidence(observation))
 
 
 def _recovered(facts: Facts, observation: Observation, _now: datetime) -> Move | None:
@@ -132,7 +127,7 @@ RULES: tuple[Callable[[Facts, Observation, datetime], Move | None], ...] = (
     _ready,
     _start_timed_out,
     _listener_lost,
-    _health_failing,
+    _engine_silent,
     _recovered,
 )
 """The order is the specification: the end of a process outweighs whatever it said before."""
@@ -140,10 +135,6 @@ RULES: tuple[Callable[[Facts, Observation, datetime], Move | None], ...] = (
 
 def _answers(observation: Observation) -> bool:
     return observation.listener.owner is ListenerOwner.OURS and observation.health.answer is HealthAnswer.OK
-
-
-def _spoken(answer: HealthAnswer, status_code: int | None) -> str:
-    return f"HTTP {status_code}" if status_code is not None else str(answer)
 
 
 def _failed(reason: Reason, message: str, observation: Observation) -> Move:

@@ -5,15 +5,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from service.db.tables import Launch, Operation, Server
+from service.db.tables import Launch, Node, Operation, Server
 from service.errors import Overtaken
 from service.logs import EventLog
-from service.operations import diagnoses, recording
+from service.operations import diagnoses, hanging, recording
 from service.operations.control import Control
 from service.operations.live import LiveLaunch
+from service.operations.verdicts import VerdictWatch
 from service.profiles.profile import Profile
 from service.remote.messages import LaunchFact, LogFact, Watch
 from service.remote.ssh import SshConnection
+from service.servers.observation import Observation
+from service.servers.progress import History
 from service.servers.states import Move, State
 from service.servers.supervision import Facts, decide
 from service.sglang.command import is_log_quiet, probe_host
@@ -26,6 +29,7 @@ PROGRESS_EVERY_S = 1.0
 OFFSET_EVERY_S = 60.0
 """How often it is kept how much of a serving server's log was read."""
 COMPLAINTS_EVERY_S = 5.0
+MARKS_EVERY_S = 15.0
 _SERVING = frozenset({State.READY, State.UNREADY})
 _events = EventLog("watchers")
 
@@ -33,8 +37,16 @@ _events = EventLog("watchers")
 class LaunchWatch:
     """The watch over the current launch of one server, for as long as the node is connected."""
 
-    def __init__(
-        self, control: Control, connection: SshConnection, server: Server, launch: Launch, *, utc_offset_s: int
+    def __init__(  # noqa: PLR0913  what it watches, by what, and whom it tells
+        self,
+        control: Control,
+        connection: SshConnection,
+        server: Server,
+        launch: Launch,
+        *,
+        history: History,
+        utc_offset_s: int,
+        submit: Callable[[Operation], None],
     ) -> None:
         self._control = control
         self._profile = Profile.model_validate(launch.recipe)
@@ -45,11 +57,19 @@ class LaunchWatch:
         self._complaints: list[diagnoses.Complaint] | None = None
         self.server = server
         self.launch = launch
+        self._submit = submit
+        self._acting: asyncio.Task[None] | None = None
+        self._marks_at: datetime | None = None
         self.live = control.live.launches.setdefault(launch.id, LiveLaunch(log=StartupLog(utc_offset_s=utc_offset_s)))
         if launch.ready_at is not None and not self.live.has_reported:
             self.live.recent_log.end_offset = launch.log_offset
         self._probe = HealthProbe(control, connection, host=probe_host(self._profile), port=launch.port, live=self.live)
         self._probing: asyncio.Task[None] | None = None
+        if self.live.verdicts is None:
+            self.live.verdicts = VerdictWatch(self._profile, launch, history, now=control.now())
+        else:
+            self.live.verdicts.watched_anew(control.now())
+        self._verdicts = self._probe.verdicts = self.live.verdicts
 
     def wanted(self) -> Watch:
         """Return what the observer is asked to watch; the log goes on where the last connection left it."""
@@ -67,9 +87,10 @@ class LaunchWatch:
 
     async def end(self) -> None:
         """Stop asking for its health."""
-        if self._probing is not None:
-            self._probing.cancel()
-            await asyncio.gather(self._probing, return_exceptions=True)
+        for task in (self._probing, self._acting):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     def update(self, server: Server, launch: Launch) -> None:
         """Take over what was recorded by others."""
@@ -83,23 +104,24 @@ class LaunchWatch:
         if isinstance(fact, LogFact):
             self._fold_log(fact)
             return
-        live.observed_at = fact.at
+        live.observed_at = self._control.now()
         live.process = fact.process or live.process
         live.listener = fact.listener or live.listener
         live.effort = fact.effort or live.effort
         live.has_reported = live.has_reported or fact.process is not None
 
-    async def turn(self) -> Operation | None:
-        """Decide on what is known now and record it; returns the cleanup that a failure begins."""
+    async def turn(self) -> None:
+        """Judge and decide on what is known now, and record it; the cleanup that a failure begins is submitted."""
         observation = self.live.observation()
         if observation is None:
-            return None
+            return
         now = self._control.now()
-        move = decide(self._facts(), observation, now)
+        await self._think(observation, now)
+        move = decide(self._facts(now), observation, now)
         if move is None:
             await self._keep_progress(now)
             await self._keep_complaints(now)
-            return None
+            return
         diagnosis = None
         if move.after is State.FAILED:
             diagnosis = diagnoses.diagnosis_of(self.live.log, observation.process, self.launch.engine_version)
@@ -109,7 +131,7 @@ class LaunchWatch:
             begun = await recording.record_move(self._control, self.server, move, seen, at=now)
         except Overtaken:
             self._control.changes.publish(self.server.id, self.server.node_id)
-            return None
+            return
         _events.info(
             "server_moved",
             server_id=self.server.id,
@@ -119,7 +141,43 @@ class LaunchWatch:
             reason=move.reason,
         )
         self._probe.state = move.after
-        return begun
+        if begun is not None:
+            self._submit(begun)
+
+    async def _think(self, observation: Observation, now: datetime) -> None:
+        """Judge the launch and keep what changed; a start that is suspected hung is acted on once."""
+        verdicts, before = self._verdicts, self._verdicts.thought
+        if self.server.state is State.STARTING:
+            verdicts.fold(observation, now)
+            is_another = verdicts.think_of_start(now, observation.at)
+        elif self.server.state in _SERVING:
+            is_another = verdicts.think_of_serving(self.live.health, now, is_stopping=self._is_draining())
+        else:
+            return
+        if is_another:
+            await recording.record_verdict(
+                self._control, self.server, self.launch.id, verdicts, before.verdict if before else "unknown"
+            )
+            self._marks_at = now
+            if verdicts.thought is not None and verdicts.thought.is_hung:
+                self._acting = asyncio.create_task(self._act_on_hang(), name=f"hang {self.launch.id}")
+        elif self.server.state is State.STARTING and _is_due(self._marks_at, now, MARKS_EVERY_S):
+            self._marks_at = now
+            await recording.record_marks(self._control, self.launch.id, verdicts)
+
+    async def _act_on_hang(self) -> None:
+        try:
+            async with self._control.database.read() as session:
+                node = await session.get_one(Node, self.server.node_id)
+            begun = await hanging.act(self._control, self.server, self.launch, node)
+        except Exception:  # noqa: BLE001  the watch goes on; what failed is logged with its traceback
+            _events.failure("hang_not_acted_on", launch_id=self.launch.id)
+            return
+        if begun is not None:
+            self._submit(begun)
+
+    def _is_draining(self) -> bool:
+        return self.live.log.reading.is_stopping
 
     def _fold_log(self, fact: LogFact) -> None:
         live = self.live
@@ -130,19 +188,19 @@ class LaunchWatch:
         live.recent_log.append(fact.offset, fact.data)
         self._control.changes.publish(f"log {self.launch.id}")
 
-    def _facts(self) -> Facts:
+    def _facts(self, now: datetime) -> Facts:
         return Facts(
             state=self.server.state,
             created_at=self.launch.created_at,
             has_started=self.launch.started_at is not None,
             is_log_quiet=is_log_quiet(self._profile),
             start_limit_s=self._profile.limits.start_s,
+            serving=self._verdicts.serving(self.live.health, now, is_stopping=self._is_draining()),
         )
 
     async def _keep_complaints(self, now: datetime) -> None:
         """Look every few seconds at what a serving engine complains of; what is the same is not written again."""
-        is_due = self._complained_at is None or (now - self._complained_at).total_seconds() >= COMPLAINTS_EVERY_S
-        if self.server.state not in _SERVING or not is_due:
+        if self.server.state not in _SERVING or not _is_due(self._complained_at, now, COMPLAINTS_EVERY_S):
             return
         self._complained_at = now
         complaints = diagnoses.complaints_of_log(self.live.log, self.launch.engine_version)
@@ -156,12 +214,15 @@ class LaunchWatch:
         is_starting = self.server.state is State.STARTING
         is_new_phase = is_starting and reading.phase != self._kept_phase
         every_s = PROGRESS_EVERY_S if is_starting else OFFSET_EVERY_S
-        is_due = self._kept_at is None or (now - self._kept_at).total_seconds() >= every_s
-        if read_bytes == self._kept_bytes or not (is_new_phase or is_due):
+        if read_bytes == self._kept_bytes or not (is_new_phase or _is_due(self._kept_at, now, every_s)):
             return
         self._kept_at, self._kept_phase, self._kept_bytes = now, reading.phase, read_bytes
         await recording.record_progress(self._control, self.launch.id, reading, log_offset=read_bytes)
         self._control.changes.publish(self.server.id)
+
+
+def _is_due(last_at: datetime | None, now: datetime, every_s: float) -> bool:
+    return last_at is None or (now - last_at).total_seconds() >= every_s
 
 
 def explained(move: Move, diagnosis: Diagnosis | None) -> Move:

@@ -5,6 +5,7 @@ import random
 from datetime import datetime, timedelta
 
 from service.db import servers as server_queries
+from service.db import starts
 from service.db.tables import Node
 from service.errors import NodeUnreachable, Permanent, RemoteError, VigilError
 from service.logs import EventLog
@@ -95,9 +96,7 @@ class NodeWatcher:
 
     async def _turn(self) -> None:
         for watch in list(self._watches.values()):
-            begun = await watch.turn()
-            if begun is not None:
-                self._runner.submit(begun)
+            await watch.turn()
         self._control.live.node(self._node.id).turn_at = self._control.now()
 
     async def _pause(self) -> None:
@@ -123,6 +122,11 @@ class NodeWatcher:
         """Watch exactly the launches that may be alive, and tell the observer so."""
         async with self._control.database.read() as session:
             running = await server_queries.running_servers_of_node(session, self._node.id)
+            histories = {
+                launch.id: await starts.history_of(session, launch)
+                for _, launch in running
+                if launch.id not in self._watches
+            }
         wanted = {launch.id for _, launch in running}
         for launch_id in set(self._watches) - wanted:
             await self._watches.pop(launch_id).end()
@@ -133,7 +137,15 @@ class NodeWatcher:
             if watch is not None:
                 watch.update(server, launch)
                 continue
-            watch = LaunchWatch(self._control, connection, server, launch, utc_offset_s=offset_s)
+            watch = LaunchWatch(
+                self._control,
+                connection,
+                server,
+                launch,
+                history=histories[launch.id],
+                utc_offset_s=offset_s,
+                submit=self._runner.submit,
+            )
             self._watches[launch.id] = watch
             watch.begin(self._wake)
         if self._observer is not None:

@@ -16,6 +16,7 @@ from service.servers.observation import (
     ProcessFact,
     ProcessState,
 )
+from service.servers.serving import ServingJudgement, ServingVerdict
 from service.servers.states import LEGAL_MOVES, Reason, State
 from service.servers.supervision import Facts, decide
 from service.sglang.health import HealthAnswer
@@ -111,11 +112,15 @@ def test_no_directory_before_the_start_is_no_failure() -> None:
     )
 
 
-def test_one_failed_answer_is_forgiven_and_two_are_not() -> None:
-    assert decide(READY, seen(health=HealthAnswer.UNAVAILABLE, failures=1), NOW) is None
-    move = decide(READY, seen(health=HealthAnswer.UNAVAILABLE, failures=2), NOW)
+def test_a_silent_engine_is_unready_and_a_busy_one_is_not() -> None:
+    failing = seen(health=HealthAnswer.UNAVAILABLE, failures=2)
+    busy = ServingJudgement(ServingVerdict.BUSY, "its counters move")
+    assert decide(replace(READY, serving=busy), failing, NOW) is None
+    assert decide(READY, failing, NOW) is None
+    silent = ServingJudgement(ServingVerdict.ENGINE_SILENT, "nothing has moved for 40 s")
+    move = decide(replace(READY, serving=silent), failing, NOW)
     assert move is not None
-    assert (move.after, move.reason) == (State.UNREADY, Reason.HEALTH_FAILING)
+    assert (move.after, move.reason, move.message) == (State.UNREADY, Reason.HEALTH_FAILING, silent.message)
 
 
 @pytest.mark.parametrize("owner", [ListenerOwner.NONE, ListenerOwner.OTHER])

@@ -11,14 +11,8 @@ from service.api.dependencies import ACTOR, Id, IdempotencyKey, PageNeeded, Part
 from service.api.idempotency import Answer, carry_out
 from service.api.problems import problems
 from service.api.schemas.common import Page
-from service.api.schemas.servers import (
-    FindingPublic,
-    OperationPublic,
-    TransitionPublic,
-    finding_public,
-    operation_public,
-    transition_public,
-)
+from service.api.schemas.history import OperationPublic, TransitionPublic, operation_public, transition_public
+from service.api.schemas.judgements import FindingPublic, finding_public
 from service.db import findings as finding_queries
 from service.db import history
 from service.db import nodes as node_queries

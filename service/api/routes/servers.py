@@ -11,14 +11,13 @@ from service.api.dependencies import ACTOR, IdempotencyKey, PageNeeded, Parts, P
 from service.api.idempotency import Answer, carry_out, find_replay
 from service.api.problems import problems
 from service.api.schemas.common import Page
+from service.api.schemas.history import OperationPublic, operation_public
 from service.api.schemas.servers import (
     LaunchPublic,
-    OperationPublic,
     ServerCreate,
     ServerCreated,
     ServerPublic,
     launch_public,
-    operation_public,
     server_public,
 )
 from service.db import nodes as node_queries
@@ -46,7 +45,7 @@ from service.errors import (
 from service.nodes.contact import Contact
 from service.operations import inventories, launching, placing, stopping
 from service.operations.changes import OPERATIONS_CHANGED
-from service.servers.operation import OperationState
+from service.servers.operation import OperationKind, OperationState
 from service.servers.states import Desired, State
 
 router = APIRouter(prefix="/servers", tags=["servers"])
@@ -111,7 +110,8 @@ async def list_servers(
         )
         rows = await server_queries.list_servers(session, page, wanted)
         surrounded = await server_queries.with_surroundings(session, rows.items)
-    items = [server_public(row, parts.control.live) for row in surrounded]
+    now = parts.control.now()
+    items = [server_public(row, parts.control.live, now) for row in surrounded]
     return Page(items=items, next_cursor=rows.next_cursor)
 
 
@@ -255,6 +255,8 @@ async def list_server_launches(server: Reference, parts: PartsNeeded, page: Page
 def _why_pointless(public: ServerPublic, until: str) -> str | None:
     """Return why a state will not come by itself, or None while somebody works towards it."""
     if public.state is State.FAILED:
+        if until == State.READY and public.operation is not None and public.operation.kind is OperationKind.RESTART:
+            return None  # a policy will try again
         return f"server {public.name} failed: {public.message}"
     if until == State.READY and public.state is State.STOPPED:
         return f"server {public.name} is stopped and nobody has asked for a launch"
@@ -281,7 +283,7 @@ def _accepted(server: Server, operation: Operation) -> Answer:
 
 async def _public(parts: Parts, session: AsyncSession, server: Server) -> ServerPublic:
     (row,) = await server_queries.with_surroundings(session, [server])
-    return server_public(row, parts.control.live)
+    return server_public(row, parts.control.live, parts.control.now())
 
 
 async def _look_at_node_of(parts: Parts, server: str) -> None:

@@ -1,4 +1,4 @@
-"""Servers, launches, operations and transitions as the API shows them."""
+"""Servers and launches as the API shows them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,15 +6,25 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from service.api.schemas.common import Instant, Name, OperationProblem, Request
+from service.api.schemas.common import Instant, Name, Request
+from service.api.schemas.history import OperationPublic
+from service.api.schemas.judgements import (
+    DiagnosisPublic,
+    EtaPublic,
+    FindingPublic,
+    VerdictPublic,
+    eta_public,
+    finding_public,
+    verdict_public,
+)
 from service.api.schemas.nodes import PortNumber
 from service.db.servers import ServerRow
-from service.db.tables import Finding, Launch, Operation, Transition
+from service.db.tables import Launch
 from service.nodes.contact import Contact
 from service.operations.live import Live
 from service.operations.recording import progress_json
 from service.profiles.profile import Profile
-from service.servers.operation import OperationKind, OperationState, OperationStep
+from service.servers.operation import OperationKind, OperationStep
 from service.servers.states import Desired, Reason, State
 from service.sglang.phases import Phase
 
@@ -67,36 +77,13 @@ class GpuRef(BaseModel):
     name: str
 
 
-class EvidencePublic(BaseModel):
-    """A line that proves it: its number in the log, null where it is not from a log."""
+class OperationBrief(BaseModel):
+    """The operation that is under way on a server."""
 
-    line: int | None
-    text: str
-
-
-class DiagnosisPublic(BaseModel):
-    """Why a launch failed: docs/diagnoses.md explains every code."""
-
-    code: str
-    summary: str
-    remedy: str
-    confidence: str
-    evidence: list[EvidencePublic]
-
-
-class FindingPublic(BaseModel):
-    """What is wrong while a server serves, or with a node's GPUs."""
-
-    id: int
-    server_id: str | None
-    node_id: str
-    code: str
-    summary: str
-    remedy: str
-    count: int
-    evidence: list[EvidencePublic]
-    began_at: Instant
-    ended_at: Instant | None = Field(description="null while it goes on.")
+    id: str
+    kind: OperationKind
+    step: OperationStep
+    not_before_at: Instant | None
 
 
 class LaunchBrief(BaseModel):
@@ -142,6 +129,9 @@ class ServerPublic(BaseModel):
     pinned_gpus: list[int | str] | None
     gpu_count: int
     launch: LaunchBrief | None
+    verdict: VerdictPublic | None = Field(description="What is thought of the current launch; null at rest.")
+    eta: EtaPublic | None = Field(description="null without an earlier start to tell.")
+    operation: OperationBrief | None = Field(description="What is under way.")
     findings: list[FindingPublic] = Field(description="What is wrong with it now.")
     observed_at: Instant | None = Field(description="When the youngest fact about its launch was read on the node.")
     created_at: Instant
@@ -172,22 +162,12 @@ class LaunchPublic(BaseModel):
     ended_at: Instant | None
     exit_code: int | None
     diagnosis: DiagnosisPublic | None = Field(description="Why it failed; null if it did not, or nobody could tell.")
+    verdict: VerdictPublic | None = Field(description="What was last thought of it.")
+    cached_share: float | None = Field(
+        description="How much of the model's files was in the page cache before the start; null where unknown."
+    )
+    hang_evidence: dict[str, Any] | None = Field(description="Stacks, nvidia-smi and log of a suspected hang.")
     leftovers: dict[str, Any] | None = Field(description="What the last proof of its end found; null before one.")
-
-
-class OperationPublic(BaseModel):
-    """An accepted request that takes time."""
-
-    id: str
-    kind: OperationKind
-    server: str
-    launch_id: str | None
-    state: OperationState
-    step: OperationStep
-    actor: str
-    problem: OperationProblem | None = Field(description="Why it failed; while it runs, what stands in its way.")
-    created_at: Instant
-    ended_at: Instant | None
 
 
 class ServerCreated(BaseModel):
@@ -197,25 +177,10 @@ class ServerCreated(BaseModel):
     operation: OperationPublic | None
 
 
-class TransitionPublic(BaseModel):
-    """What changed from what to what, why, when, by whom, on what evidence."""
-
-    id: int
-    subject: str
-    server_id: str | None
-    node_id: str
-    launch_id: str | None
-    operation_id: str | None
-    before: str
-    after: str
-    reason: Reason
-    message: str
-    evidence: dict[str, Any]
-    actor: str
-    at: Instant
+_JUDGED = frozenset({State.STARTING, State.READY, State.UNREADY})
 
 
-def server_public(row: ServerRow, live: Live) -> ServerPublic:
+def server_public(row: ServerRow, live: Live, now: datetime) -> ServerPublic:
     """Return a server as the API shows it: what is recorded, with the live picture of its launch over it."""
     server, node = row.server, row.node
     return ServerPublic(
@@ -234,6 +199,9 @@ def server_public(row: ServerRow, live: Live) -> ServerPublic:
         pinned_gpus=server.pinned_gpus,
         gpu_count=server.gpu_count,
         launch=_launch_brief(row.launch, live) if row.launch else None,
+        verdict=verdict_public(row.launch, live) if row.launch and server.state in _JUDGED else None,
+        eta=eta_public(row.launch, live, now) if row.launch and server.state is State.STARTING else None,
+        operation=OperationBrief.model_validate(row.operation.model_dump()) if row.operation else None,
         findings=[finding_public(finding) for finding in row.findings],
         observed_at=_observed_at(row.launch, live),
         created_at=server.created_at,
@@ -251,23 +219,9 @@ def launch_public(launch: Launch, live: Live, *, server: str, node: str) -> Laun
             "phase": phase,
             "progress": progress,
             "timeline": timeline,
+            "verdict": verdict_public(launch, live),
         }
     )
-
-
-def operation_public(operation: Operation, server: str) -> OperationPublic:
-    """Return an operation as the API shows it."""
-    return OperationPublic.model_validate({**operation.model_dump(), "server": server})
-
-
-def finding_public(finding: Finding) -> FindingPublic:
-    """Return a finding as the API shows it."""
-    return FindingPublic.model_validate(finding.model_dump())
-
-
-def transition_public(transition: Transition) -> TransitionPublic:
-    """Return a transition as the API shows it."""
-    return TransitionPublic.model_validate(transition.model_dump())
 
 
 def _launch_brief(launch: Launch, live: Live) -> LaunchBrief:

@@ -1,0 +1,61 @@
+"""What follows a crash once its remains are cleaned up: the profile's policy, with its pause and its brake."""
+
+from datetime import datetime, timedelta
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from service.db import starts
+from service.db.tables import Launch, Node, Operation, Server
+from service.errors import VigilError
+from service.operations import journal, launching
+from service.operations.changes import OPERATIONS_CHANGED
+from service.operations.control import Control
+from service.operations.transitioning import note
+from service.profiles.profile import Policy, Profile
+from service.servers.operation import OperationKind, OperationState, OperationStep
+from service.servers.policies import Answer, Incident, decide_policy
+from service.servers.states import Desired, Reason, State
+
+
+async def after_cleanup(session: AsyncSession, server: Server, launch: Launch, *, at: datetime) -> Operation | None:
+    """Begin what the policy answers to a crash; returns the restart that waits for its time, or None.
+
+    A start that the node refused is no crash: what is wrong then is the same the next time.
+    """
+    profile = Profile.model_validate(launch.recipe)
+    if server.state is not State.FAILED or server.reason is Reason.START_FAILED or profile.on_crash is Policy.ALERT:
+        return None
+    failures = await starts.recent_failures(session, server.id)
+    incidents = [Incident(item.ended_at or item.created_at, (item.diagnosis or {}).get("code")) for item in failures]
+    since = at - timedelta(seconds=profile.restart.window_s)
+    restarts = await starts.policy_restarts(session, server.id, since)
+    decision = decide_policy(profile.on_crash, profile.restart, incidents, restarts, at)
+    if decision.answer is not Answer.RESTART:
+        server.desired = Desired.STOPPED
+        note(session, server, Reason.RESTART_BRAKED, decision.why, {"policy": decision.answer}, at=at)
+        return None
+    operation = await journal.begin(
+        session, server, OperationKind.RESTART, OperationStep.PAUSING, at=at, actor=starts.POLICY_ACTOR
+    )
+    operation.not_before_at = at + timedelta(seconds=decision.delay_s)
+    return operation
+
+
+async def go_on(control: Control, operation_id: str) -> float:
+    """Launch what a pausing restart waited for; returns how many seconds are still to wait, 0 when it went on."""
+    at = control.now()
+    async with control.database.write() as session:
+        operation = await session.get_one(Operation, operation_id)
+        if operation.state is not OperationState.RUNNING or operation.step is not OperationStep.PAUSING:
+            return 0.0
+        if operation.not_before_at is not None and at < operation.not_before_at:
+            return (operation.not_before_at - at).total_seconds()
+        server = await session.get_one(Server, operation.server_id)
+        node = await session.get_one(Node, server.node_id)
+        launching.require_launchable(node)
+        try:
+            await launching.create_launch(session, server, node, operation, at=at)
+        except VigilError as error:
+            await journal.end(session, operation.id, OperationState.FAILED, at=at, problem=journal.problem_of(error))
+    control.changes.publish(server.id, node.id, OPERATIONS_CHANGED)
+    return 0.0

@@ -1,0 +1,91 @@
+"""What is done about a start that is suspected hung: its stacks are kept first, then the profile's policy acts."""
+
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from service.db import servers as server_queries
+from service.db import starts
+from service.db.tables import Launch, Node, Operation, Server
+from service.errors import Conflict, RemoteError
+from service.logs import EventLog
+from service.operations import stopping
+from service.operations.changes import OPERATIONS_CHANGED
+from service.operations.control import Control
+from service.operations.transitioning import note
+from service.profiles.profile import Policy, Profile
+from service.servers.policies import Answer, Decision, Incident, decide_policy
+from service.servers.states import Reason, State
+
+FRESH_S = 10
+"""Nothing is done about a hang on facts that are older."""
+HUNG = "suspected_hung"
+_JSON = TypeAdapter(dict[str, Any])
+_events = EventLog("operations")
+
+
+async def act(control: Control, server: Server, launch: Launch, node: Node) -> Operation | None:
+    """Keep the evidence of a hang, then do what the policy says; returns the operation that begins.
+
+    Nothing is done when the start moved meanwhile or the last facts are not of the last seconds.
+    """
+    profile = Profile.model_validate(launch.recipe)
+    await _keep_evidence(control, launch, node, profile)
+    if profile.on_hang is Policy.ALERT or not _is_still_hung(control, launch):
+        return None
+    at = control.now()
+    async with control.database.write() as session:
+        row = await server_queries.get_server(session, server.id)
+        if row.state is not State.STARTING or row.launch_id != launch.id:
+            return None
+        incidents = [Incident(at, HUNG)]
+        incidents += [
+            Incident(earlier.created_at, HUNG if earlier.hang_evidence else None)
+            for earlier in await starts.earlier_launches(session, launch)
+        ]
+        since = at - timedelta(seconds=profile.restart.window_s)
+        restarts = await starts.policy_restarts(session, row.id, since)
+        decision = decide_policy(profile.on_hang, profile.restart, incidents, restarts, at)
+        note(session, row, Reason.SUSPECTED_HUNG, decision.why, {"policy": decision.answer}, at=at)
+        operation = await _carry_out(session, decision, row, node, at)
+    control.changes.publish(server.id, node.id, OPERATIONS_CHANGED)
+    return operation
+
+
+async def _keep_evidence(control: Control, launch: Launch, node: Node, profile: Profile) -> None:
+    try:
+        remote = await control.node_session(node)
+        found = await remote.hang_evidence(launch.id, python=profile.python)
+    except RemoteError as error:
+        _events.warning("hang_evidence_failed", launch_id=launch.id, code=error.code, detail=error.detail)
+        return
+    async with control.database.write() as session:
+        row = await session.get_one(Launch, launch.id)
+        row.hang_evidence = _JSON.dump_python(asdict(found), mode="json")
+
+
+def _is_still_hung(control: Control, launch: Launch) -> bool:
+    live = control.live.launches.get(launch.id)
+    if live is None or live.observed_at is None or live.verdicts is None or live.verdicts.thought is None:
+        return False
+    is_fresh = control.now() - live.observed_at <= timedelta(seconds=FRESH_S)
+    return is_fresh and live.verdicts.thought.is_hung
+
+
+async def _carry_out(
+    session: AsyncSession, decision: Decision, row: Server, node: Node, at: datetime
+) -> Operation | None:
+    try:
+        match decision.answer:
+            case Answer.RESTART:
+                return await stopping.accept_restart(session, row, node, at=at, actor=starts.POLICY_ACTOR)
+            case Answer.STOP:
+                return await stopping.accept_stop(session, row, at=at, actor=starts.POLICY_ACTOR)
+            case Answer.ALERT | Answer.BRAKE:
+                return None
+    except Conflict as error:
+        _events.warning("policy_obstructed", server_id=row.id, code=error.code, detail=error.detail)
+        return None

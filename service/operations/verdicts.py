@@ -1,0 +1,138 @@
+"""What is thought of one launch: while it starts from its marks and its deadline, while it serves from its counters."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from service.clock import to_text
+from service.db.tables import Launch
+from service.profiles.profile import Profile
+from service.servers.observation import HealthFact, Observation
+from service.servers.progress import (
+    Expected,
+    History,
+    Judgement,
+    Marks,
+    Verdict,
+    eta,
+    evidence,
+    expected_from,
+    judge,
+    marks_from_record,
+    marks_record,
+)
+from service.servers.serving import Flow, ServingJudgement, judge_serving
+from service.sglang.metrics import EngineCounters
+from service.sglang.startup_log import LogReading
+
+WARM_UP_VARIABLE = "SGLANG_WARMUP_TIMEOUT"
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A verdict at an instant; `details` is what the API shows of it, as plain JSON values."""
+
+    verdict: str
+    message: str
+    details: dict[str, Any]
+    is_hung: bool = False
+
+
+class VerdictWatch:
+    """Folds what is seen of one launch and says what is thought of it."""
+
+    def __init__(self, profile: Profile, launch: Launch, history: History, *, now: datetime) -> None:
+        self.history = history
+        self.flow = Flow()
+        self.thought: Thought | None = None
+        self._since_at = now
+        self._marks = marks_from_record(launch.marks, at=now) if launch.marks else Marks.begin(now)
+        self._expected: Expected = expected_from(
+            history, hang_after_s=profile.limits.hang_after_s, warm_up_limit_s=_warm_up_limit_s(profile)
+        )
+        if launch.verdict is not None:
+            self._since_at = datetime.fromisoformat(launch.verdict["since_at"])
+            self.thought = Thought(launch.verdict["verdict"], launch.verdict["message"], launch.verdict)
+
+    def watched_anew(self, at: datetime) -> None:
+        """Take note of a gap in the watch: what stood still in it is not held against the start."""
+        self._marks = self._marks.watched_anew(at)
+
+    def fold(self, observation: Observation, at: datetime) -> None:
+        """Fold one look in, as of when it was seen here."""
+        self._marks = self._marks.fold(observation, at=at)
+
+    def fold_counters(self, counters: EngineCounters | None, at: datetime) -> None:
+        """Fold one scrape of the engine's metrics in; None for one that failed."""
+        self.flow = self.flow.fold(counters, at)
+
+    def think_of_start(self, now: datetime, heard_at: datetime) -> bool:
+        """Judge a start; True when the verdict is another than before."""
+        judgement = judge(self._marks, self._expected, now, heard_at=heard_at)
+        return self._think(judgement.verdict, judgement.message, _start_details(judgement), now)
+
+    def think_of_serving(self, health: HealthFact, now: datetime, *, is_stopping: bool) -> bool:
+        """Judge a server that was ready; True when the verdict is another than before."""
+        judgement = judge_serving(health, self.flow, now, is_stopping=is_stopping)
+        if judgement is None:
+            return False
+        return self._think(judgement.verdict, judgement.message, _serving_details(judgement), now)
+
+    def serving(self, health: HealthFact, now: datetime, *, is_stopping: bool) -> ServingJudgement | None:
+        """Return what the policy of states needs to know of a server that was ready."""
+        return judge_serving(health, self.flow, now, is_stopping=is_stopping)
+
+    def time_left(self, reading: LogReading, now: datetime) -> dict[str, Any] | None:
+        """Return the seconds until ready as p50 and p90, None without an earlier start to tell."""
+        left = eta(reading, self.history, now)
+        if left is None:
+            return None
+        return {
+            "remaining_p50_s": round(left.remaining_p50_s, 1),
+            "remaining_p90_s": round(left.remaining_p90_s, 1),
+            "phases": [
+                {
+                    "phase": item.phase,
+                    "remaining_p50_s": round(item.remaining_p50_s, 1),
+                    "remaining_p90_s": round(item.remaining_p90_s, 1),
+                }
+                for item in left.phases
+            ],
+            "learned_from_starts": left.start_count,
+            "learned_from": left.level,
+            "is_overdue": left.is_overdue,
+        }
+
+    def record(self) -> dict[str, Any]:
+        """Return the marks as they are kept for the time after a restart of the service."""
+        return marks_record(self._marks)
+
+    def _think(self, verdict: str, message: str, details: dict[str, Any], now: datetime) -> bool:
+        is_another = self.thought is None or self.thought.verdict != verdict
+        if is_another:
+            self._since_at = now
+        details["since_at"] = to_text(self._since_at)
+        self.thought = Thought(verdict, message, details, is_hung=verdict == Verdict.SUSPECTED_HUNG)
+        return is_another
+
+
+def _start_details(judgement: Judgement) -> dict[str, Any]:
+    details = evidence(judgement)
+    for name in ("judged_at", "phase_since", "last_mark_at", "hung_at"):
+        details[name] = to_text(datetime.fromisoformat(str(details[name])))
+    still_since = judgement.still_since
+    details["still_since"] = {str(source): to_text(at) for source, at in still_since.items()}
+    return details
+
+
+def _serving_details(judgement: ServingJudgement) -> dict[str, Any]:
+    return {
+        "verdict": judgement.verdict,
+        "message": judgement.message,
+        "silent_since": to_text(judgement.silent_since) if judgement.silent_since else None,
+    }
+
+
+def _warm_up_limit_s(profile: Profile) -> float | None:
+    text = profile.env.get(WARM_UP_VARIABLE, "")
+    return float(text) if text.isdecimal() and int(text) > 0 else None
