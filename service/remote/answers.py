@@ -13,6 +13,7 @@ from service.remote.messages import (
     Beat,
     FoundLaunch,
     GpuHoldersFact,
+    HangEvidence,
     Hello,
     Launcher,
     LaunchFact,
@@ -22,6 +23,7 @@ from service.remote.messages import (
     LogFact,
     LogSlice,
     NodeFact,
+    ProcessStack,
     Refusal,
     Signalled,
     Started,
@@ -125,6 +127,33 @@ def is_removed(answer: Plain) -> bool:
 def engine_version(answer: Plain) -> str | None:
     """Return the engine's version, None when that Python has none."""
     return _text(answer["version"])
+
+
+def hang_evidence(answer: Plain) -> HangEvidence:
+    """Return what `hang_evidence` collected."""
+    return HangEvidence(
+        at=from_epoch(answer["at"]),
+        stacks=tuple(
+            ProcessStack(
+                pid=int(row["pid"]),
+                command=str(row["command"]),
+                state=str(row["state"]),
+                wchan=_text(row["wchan"]),
+                text=_text(row["text"]),
+                error=_text(row["error"]),
+                kernel_stack=_text(row["kernel_stack"]),
+            )
+            for row in answer["stacks"]
+        ),
+        nvidia_smi=_text(answer["nvidia_smi"]),
+        log_tail=str(answer["log_tail"]),
+    )
+
+
+def cached_share(answer: Plain) -> float | None:
+    """Return the share of the weights in the page cache, None when it is not known."""
+    share = answer["share"]
+    return None if share is None else min(max(float(share), 0.0), 1.0)
 
 
 def fact(line: Any) -> NodeFact:

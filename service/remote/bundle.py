@@ -42,6 +42,8 @@ VERB_MODULES: Mapping[str, str] = {
     "verify": "verifying",
     "read_log": "log_file",
     "engine_version": "engine",
+    "hang_evidence": "hang_evidence",
+    "cached_share": "page_cache",
     "observe": "observer",
 }
 

@@ -151,6 +151,33 @@ class FoundLaunch:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessStack:
+    """One process of a launch as it was seen: `state` is the letter of /proc, `text` what py-spy said of its stack.
+
+    `error` says why there is no text, or not all of it. `wchan` and `kernel_stack` are None where this user may not
+    read them.
+    """
+
+    pid: int
+    command: str
+    state: str
+    wchan: str | None
+    text: str | None
+    error: str | None
+    kernel_stack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HangEvidence:
+    """What a launch that seems to hang was doing; `nvidia_smi` is None on a node that has none."""
+
+    at: datetime
+    stacks: tuple[ProcessStack, ...]
+    nvidia_smi: str | None
+    log_tail: str
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """A launch that the observer shall watch; `log_offset` counts only when it does not watch it yet."""
 

@@ -12,6 +12,7 @@ from service.remote.bundle import PYTHON_ARGV, payload, supervisor_script
 from service.remote.messages import (
     CONFIG_PATH,
     FoundLaunch,
+    HangEvidence,
     LaunchOrder,
     Leftovers,
     LogSlice,
@@ -42,6 +43,8 @@ DEADLINES_S: Mapping[str, float] = {
     "verify": 60,
     "read_log": 30,
     "engine_version": 45,
+    "hang_evidence": 60,
+    "cached_share": 20,
 }
 """Inventory and verify ask nvidia-smi, whose first call on an idle node of eight GPUs may take 45 s."""
 
@@ -132,6 +135,22 @@ class NodeSession:
     async def engine_version(self, python: str) -> str | None:
         """Return the version of SGLang that this Python has, None when it has none; SGLang is not imported."""
         return answers.read(answers.engine_version, await self._ask("engine_version", {"python": python}))
+
+    async def hang_evidence(self, launch_id: str, *, python: str) -> HangEvidence:
+        """Collect what a launch is doing, without stopping or signalling any of it: stacks, GPUs, last log lines.
+
+        `python` is the engine's, beside which py-spy is looked for first. The launch's secrets are masked in all of it.
+        """
+        answer = await self._ask("hang_evidence", {"launch": launch_id, "python": python})
+        return answers.read(answers.hang_evidence, answer)
+
+    async def cached_share(self, paths: Sequence[str], *, environment: Mapping[str, str] | None = None) -> float | None:
+        """Return how much of a model's weights is in the node's page cache, 0 to 1; None when that is not known.
+
+        `paths` are directories or files; a hub id is looked for in the cache that `environment` names, else the login.
+        """
+        request = {"paths": list(paths), "environment": dict(environment or {})}
+        return answers.read(answers.cached_share, await self._ask("cached_share", request))
 
     async def observe(
         self, *, on_fact: Callable[[NodeFact], None], on_close: Callable[[RemoteError | None], None]

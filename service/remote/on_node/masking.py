@@ -51,11 +51,17 @@ class Masker:
 
 
 def find_masker(directory: str) -> Optional[Masker]:
-    """Return the masker of a launch, None when its secrets are not known: it is not staged, or the file is garbled."""
+    """Return the masker of a launch, None when its secrets are not known."""
+    secrets = find_secrets(directory)
+    return None if secrets is None else Masker(secrets)
+
+
+def find_secrets(directory: str) -> Optional[List[str]]:
+    """Return the secrets of a launch, None when they are not known: it is not staged, or the file is garbled."""
     text = read_file(os.path.join(directory, "secrets"))
     if text is None:
         return None
     try:
-        return Masker([str(json.loads(line)) for line in text.splitlines() if line])
+        return [str(json.loads(line)) for line in text.splitlines() if line]
     except ValueError:
         return None

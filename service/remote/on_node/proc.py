@@ -16,6 +16,8 @@ COMMAND_LIMIT = 300
 _STAT_WORDS = 22
 """How many fields after the name are needed: up to rss, field 24."""
 _SECRET_NAME = re.compile(r"(^|[-_.])(api_?key|key|token|password|passwd|secret)$", re.IGNORECASE)
+_SHORTENED = re.compile(r"--(ap|api|api-|api-ke?|adm[a-z-]*)")
+"""How `--api-key` and `--admin-api-key` may be written: the engine's parser takes a beginning for the whole."""
 
 
 class Stat(NamedTuple):
@@ -100,14 +102,37 @@ def mark_of(pid: int) -> Tuple[Optional[str], bool]:
 
 def command(pid: int) -> Optional[str]:
     """Return the command line in one line, shortened, without the values of what look like secrets."""
-    text = read_file("/proc/%d/cmdline" % pid)
-    if text is None:
+    own = words(pid)
+    if own is None:
         return None
-    words = text.rstrip(b"\0").decode("utf-8", "replace").split("\0")
-    joined = " ".join(_without_secrets(words)).strip()
+    joined = " ".join(without_secrets(own)).strip()
     if not joined:
         joined = (read_file("/proc/%d/comm" % pid) or b"").decode("utf-8", "replace").strip()
     return joined if len(joined) <= COMMAND_LIMIT else joined[:COMMAND_LIMIT] + "..."
+
+
+def words(pid: int) -> Optional[List[str]]:
+    """Return the command line word by word as it is, secrets and all; None when there is no such process."""
+    text = read_file("/proc/%d/cmdline" % pid)
+    return None if text is None else text.rstrip(b"\0").decode("utf-8", "replace").split("\0")
+
+
+def without_secrets(line: List[str]) -> List[str]:
+    """Return a command line with stars for the values of what look like secrets."""
+    shown = list(line)
+    for place, name in _secret_places(line):
+        shown[place] = name + "***"
+    return shown
+
+
+def secrets_in(line: List[str]) -> List[str]:
+    """Return the values of what look like secrets on a command line."""
+    return [line[place][len(name) :] for place, name in _secret_places(line)]
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether an option or a variable of this name holds a secret."""
+    return bool(_SECRET_NAME.search(name) or _SHORTENED.fullmatch(name))
 
 
 def user_of(pid: int) -> Optional[str]:
@@ -147,17 +172,14 @@ def open_files(pid: int) -> Iterator[Tuple[str, str]]:
             yield path, os.readlink(path)
 
 
-def _without_secrets(words: List[str]) -> List[str]:
-    shown = []
-    hide_next = False
-    for word in words:
+def _secret_places(line: List[str]) -> Iterator[Tuple[int, str]]:
+    """Yield the place of each word that holds a secret, and what stands before the secret in it."""
+    follows = False
+    for place, word in enumerate(line):
         name, equals, _ = word.partition("=")
-        is_secret = bool(_SECRET_NAME.search(name))
-        if hide_next and not word.startswith("--"):
-            shown.append("***")
+        is_secret = is_secret_name(name)
+        if follows and not word.startswith("--"):
+            yield place, ""
         elif is_secret and equals:
-            shown.append(name + "=***")
-        else:
-            shown.append(word)
-        hide_next = is_secret and not equals and word.startswith("-")
-    return shown
+            yield place, name + "="
+        follows = is_secret and not equals and word.startswith("-")
