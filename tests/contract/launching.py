@@ -119,7 +119,7 @@ class LaunchContract:
         assert any(proof in item["text"] for item in diagnosis["evidence"]), diagnosis
         assert diagnosis["remedy"]
         assert server["message"].startswith(diagnosis["summary"])
-        lines = vigil.http.get(f"/api/v1/launches/{server['launch']['id']}/log").text.splitlines()
+        lines = vigil.http.get(f"/api/v1/launches/{server['launch']['id']}/log").text.split("\n")
         for item in diagnosis["evidence"]:
             assert item["text"][:40] in lines[item["line"] - 1], item
 
