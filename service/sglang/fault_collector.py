@@ -27,7 +27,7 @@ _FRAME = re.compile(r'^\W{0,60}File "([^"]{1,400})", line \d{1,7}(?:,? in ([^\n]
 _CHAINED = re.compile(r"^(?:During handling of the above exception|The above exception was the direct cause)")
 _EXCEPTION = re.compile(r"^(?:\|\s{0,4})?((?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{1,80})(?::(?:\s|$)|$)")
 _BARE_EXCEPTION = re.compile(
-    r"^(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|OutOfResources|CompilerFailed|IsEnabled)(?::(?:\s|$)|$)"
+    r"^(?:[A-Za-z_]\w{0,60}\.){0,8}(?:[A-Z]\w{0,80})?(?:Error|Exception|OutOfResources|CompilerFailed|IsEnabled)(?::(?:\s|$)|$)"
 )
 _NATIVE = re.compile(r"Fatal Python error: |!!!!!!! Segfault encountered|\*\*\* SIG[A-Z]+ \(|^\*\*\* Aborted at")
 _NATIVE_FRAME = re.compile(r"^\s{0,8}@\s{1,12}0x[0-9a-f]{4,16}\s{1,4}(\S.{0,160})")
@@ -89,14 +89,15 @@ class _Tally:
 class FaultCollector:
     """Folds lines into faults; `copy` gives an independent one, for a look at an unfinished line."""
 
-    __slots__ = ("_is_marked", "_notices", "_open", "first", "last")
+    __slots__ = ("_mark", "_notices", "_open", "first", "last")
 
     def __init__(self) -> None:
         self.first: list[Fault] = []
         self.last: deque[Fault] = deque(maxlen=LAST_FAULTS)
         self._notices: dict[str, _Tally] = {}
         self._open: _Open | None = None
-        self._is_marked = False
+        self._mark = ""
+        """The line that announced the traceback which is to follow."""
 
     @property
     def is_open(self) -> bool:
@@ -110,7 +111,7 @@ class FaultCollector:
         twin.last = self.last.copy()
         twin._notices = {shape: replace(tally) for shape, tally in self._notices.items()}
         twin._open = self._open.copy() if self._open else None
-        twin._is_marked = self._is_marked
+        twin._mark = self._mark
         return twin
 
     @property
@@ -136,20 +137,20 @@ class FaultCollector:
             return True
         if _NATIVE.search(text):
             self._close()
-            self._open = _opened(FaultKind.NATIVE, line, scene, is_fatal=True)
+            self._open = self._opened(FaultKind.NATIVE, line, scene, is_fatal=True)
             self._open.entries.append(self._open.head)
             return True
         if _HIT.search(text):
-            self._is_marked = True
+            self._mark = _clipped(text)
         if self._open is not None and self._continue(self._open, line, scene, is_fatal=is_fatal):
             return True
         frame = _FRAME.match(text)
         if frame:
-            self._open = _opened(FaultKind.EXCEPTION, line, scene, is_fatal=self._take_mark())
+            self._open = self._opened(FaultKind.EXCEPTION, line, scene, is_fatal=bool(self._mark))
             self._open.frames.append(_frame_name(frame))
             return True
         if _BARE_EXCEPTION.match(text):
-            self._open = _opened(FaultKind.EXCEPTION, line, scene, is_fatal=self._take_mark())
+            self._open = self._opened(FaultKind.EXCEPTION, line, scene, is_fatal=bool(self._mark))
             self._add_entry(self._open, line, scene)
             return True
         return False
@@ -172,16 +173,18 @@ class FaultCollector:
         self._notices[shape].add(line, at)
 
     def _begin_traceback(self, line: LogLine, scene: Scene, *, is_fatal: bool) -> None:
-        is_fatal = self._take_mark() or is_fatal or _HIT.search(line.text) is not None
+        is_fatal = bool(self._mark) or is_fatal or _HIT.search(line.text) is not None
         if self._open is not None and self._open.is_chained and not line.is_stamped:
             self._open.is_chained = self._open.is_message = False
             return
         self._close()
-        self._open = _opened(FaultKind.EXCEPTION, line, scene, is_fatal=is_fatal)
+        self._open = self._opened(FaultKind.EXCEPTION, line, scene, is_fatal=is_fatal)
 
-    def _take_mark(self) -> bool:
-        marked, self._is_marked = self._is_marked, False
-        return marked
+    def _opened(self, kind: FaultKind, line: LogLine, scene: Scene, *, is_fatal: bool) -> _Open:
+        text = f"{self._mark}\n{line.text}" if self._mark else line.text
+        self._mark = ""
+        head = Entry(scene.line, _clipped(text), line.whole[:WHOLE_LIMIT])
+        return _Open(kind, scene, line.rank, is_fatal=is_fatal, entries=[], frames=[], head=head)
 
     def _continue(self, block: _Open, line: LogLine, scene: Scene, *, is_fatal: bool) -> bool:
         """Give the line to the open block; False when it is none of its lines, which may also close it."""
@@ -269,11 +272,6 @@ class FaultCollector:
         self._open = None
 
 
-def _opened(kind: FaultKind, line: LogLine, scene: Scene, *, is_fatal: bool) -> _Open:
-    head = Entry(scene.line, _clipped(line.text), line.whole[:WHOLE_LIMIT])
-    return _Open(kind, scene, line.rank, is_fatal=is_fatal, entries=[], frames=[], head=head)
-
-
 def _closed(block: _Open) -> Fault | None:
     """Return the finished fault; one whose exception never came is kept when the engine announced it."""
     if not block.entries and not block.is_fatal:
@@ -286,6 +284,7 @@ def _closed(block: _Open) -> Fault | None:
         entries,
         tuple(block.frames),
         code=block.code,
+        head=block.head.text,
         is_fatal=block.is_fatal,
         last_line=entries[-1].line,
         last_at=block.scene.at,

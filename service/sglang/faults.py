@@ -67,6 +67,8 @@ class Fault:
     rank: str
     entries: tuple[Entry, ...]
     frames: tuple[str, ...] = ()
+    head: str = ""
+    """The line that announced it."""
     code: str = ""
     """The source line of the last frame: all that a bare AssertionError tells."""
     is_fatal: bool = False

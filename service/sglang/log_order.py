@@ -10,8 +10,8 @@ from service.sglang.startup_log import StartupLog
 SAMPLE_BYTES = 262_144
 MIN_STEPS = 3
 MAJORITY = 4
-_STAMP = re.compile(rb"^.{0,120}?(20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)")
-_CLOCK = re.compile(rb"^.{0,60}?\b(\d\d:\d\d:\d\d(?:[.,]\d+)?)\b")
+_STAMP = re.compile(rb"^.{0,120}?(20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d)")
+_CLOCK = re.compile(rb"^.{0,60}?\b(\d\d:\d\d:\d\d)\b")
 _FRAME = re.compile(rb'^.{0,120}?\s{2,}File "')
 _HEADER = b"Traceback (most recent call last)"
 
@@ -39,14 +39,19 @@ def read_in_order(data: bytes) -> CompleteLog:
 
 
 def is_newest_first(data: bytes) -> bool:
-    """Return whether the stamps of a log run backwards, by far more often than forwards."""
+    """Return whether the stamps of a log run backwards, by far more often than forwards.
+
+    Where they hardly run at all, tracebacks that end in their heading tell.
+    """
     lines = data[:SAMPLE_BYTES].split(b"\n")
     stamps: list[bytes] = [match[1] for line in lines if (match := _STAMP.match(line))]
     if not stamps:
         stamps = [match[1] for line in lines if (match := _CLOCK.match(line))]
     steps = [(before, after) for before, after in pairwise(stamps) if before != after]
     backward = sum(before > after for before, after in steps)
-    return backward >= MIN_STEPS and backward > MAJORITY * (len(steps) - backward)
+    if backward >= MIN_STEPS:
+        return backward > MAJORITY * (len(steps) - backward)
+    return backward == len(steps) and _are_tracebacks_turned(lines)
 
 
 def _oldest_first(lines: list[bytes]) -> list[int]:
@@ -66,7 +71,14 @@ def _oldest_first(lines: list[bytes]) -> list[int]:
 
 
 def _is_turned_within_records(lines: list[bytes]) -> bool:
-    for index, line in enumerate(lines):
-        if _HEADER in line:
-            return index > 0 and _FRAME.match(lines[index - 1]) is not None
+    if any(_HEADER in line for line in lines):
+        return _are_tracebacks_turned(lines)
     return all(_STAMP.match(line) for line in lines if line.strip())
+
+
+def _are_tracebacks_turned(lines: Sequence[bytes]) -> bool:
+    """Return whether most headings of tracebacks come behind their frames."""
+    headings = [index for index, line in enumerate(lines) if _HEADER in line]
+    before = sum(index > 0 and _FRAME.match(lines[index - 1]) is not None for index in headings)
+    behind = sum(_FRAME.match(line) is not None for index in headings for line in lines[index + 1 : index + 2])
+    return before > behind

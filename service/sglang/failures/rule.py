@@ -54,8 +54,9 @@ class Rule:
     """What must hold of a fault for a code to be its cause; the first rule that holds is taken.
 
     `says` is searched in each exception of the chain, `unless` must be nowhere in it. `within` and `also` are searched
-    in the frames of its stack with the last source line, `near` only in the innermost ones. `since` and `before` bound
-    the engine's version, where it is known. `summary` and `remedy` replace the code's own where the phase changes them.
+    in the stack: the line that announces it, the frames and the last source line; `near` only in the innermost frames.
+    `since` and `before` bound the engine's version, where it is known. `summary` and `remedy` replace the code's own
+    where the phase changes them.
     """
 
     code: Code
@@ -81,7 +82,7 @@ class Rule:
         entry = self._spoken(fault)
         if entry is None or (self.unless is not None and self.unless.search(fault.text)):
             return None
-        stack = _stack(fault.frames, fault.code)
+        stack = _stack((fault.head, *fault.frames), fault.code)
         if any(pattern is not None and not pattern.search(stack) for pattern in (self.within, self.also)):
             return None
         if self.near is not None and not self.near.search(_stack(_innermost(fault), fault.code)):

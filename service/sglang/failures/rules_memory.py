@@ -176,6 +176,13 @@ FILE_RULES = (
     ),
     Rule(
         Code.STORAGE_READ_FAULT,
+        any_of(r"Bus error", r"SIGBUS"),
+        kinds=frozenset({FaultKind.NATIVE}),
+        phases=_LOADING,
+        confidence=Confidence.LOW,
+    ),
+    Rule(
+        Code.STORAGE_READ_FAULT,
         any_of(
             r"SafetensorError",
             r"[Ee]rror while deserializing header",

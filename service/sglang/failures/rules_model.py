@@ -28,6 +28,14 @@ _DOES_NOT_FIT = any_of(
     r"'NoneType' object has no attribute 'weight_loader'",
     r"some but not all shards of",
 )
+_NAMES_A_TENSOR = any_of(
+    r"^KeyError: '[\w.]*(?:layers\.\d+\.|weight|qzeros|scales|\bbias|lm_head|embed_tokens)[\w.]*'",
+    r"Attempted to load weight",
+    r"not found in params_dict",
+    r"exceeds dimension size",
+    r"some but not all shards of",
+)
+"""Told by its words alone, where the frames are missing."""
 _LOADS = any_of(
     r"load_weights",
     r"weight_loader",
@@ -62,6 +70,11 @@ DRAFT_RULES = (
         Code.DRAFT_MODEL_MISMATCH,
         _DOES_NOT_FIT,
         within=_LOADS,
+        phases=frozenset({Phase.LOADING_DRAFT_WEIGHTS}),
+    ),
+    Rule(
+        Code.DRAFT_MODEL_MISMATCH,
+        _NAMES_A_TENSOR,
         phases=frozenset({Phase.LOADING_DRAFT_WEIGHTS}),
     ),
     Rule(
@@ -206,12 +219,7 @@ CHECKPOINT_RULES = (
     ),
     Rule(
         Code.CHECKPOINT_MISMATCH,
-        any_of(
-            r"Attempted to load weight",
-            r"not found in params_dict",
-            r"exceeds dimension size",
-            r"some but not all shards of",
-        ),
+        _NAMES_A_TENSOR,
         confidence=Confidence.MEDIUM,
     ),
 )
@@ -228,7 +236,7 @@ WARMUP_RULES = (
     Rule(
         Code.WARMUP_FAILED,
         any_of(r"."),
-        within=any_of(r"_wait_and_warmup", r"_execute_server_warmup", r"_wait_warmup"),
+        within=any_of(r"_wait_and_warmup", r"_execute_server_warmup", r"_wait_warmup", r"warmup error"),
         role=Role.COLLATERAL,
         example="Initialization failed. warmup error: Traceback (most recent call last):",
     ),

@@ -102,6 +102,7 @@ ABI_RULES = (
             r"VersionConflict|DistributionNotFound",
             r"detected CUDA version .{0,60}mismatches the version",
             r"is already used by a Transformers config",
+            r"Auto\w+\.register\(\) got",
             r"(?:requires?d?|needs) (?:\w+ )?(?:version )?(?:transformers|torch|flashinfer|sgl[-_]kernel)\s?[<>=]=?",
             r"No module named '(?:transformers|torch|sgl_kernel|flashinfer|triton|vllm|numpy|xgrammar|torchao)\.",
             r"operator \S+ does not exist",
@@ -257,10 +258,18 @@ MODEL_RULES = (
     ),
     Rule(
         Code.UNSUPPORTED_ARCHITECTURE,
-        any_of(r"Config' object has no attribute", r"^KeyError: '[\w.-]+'"),
+        any_of(r"Config' object has no attribute"),
+        phases=frozenset(
+            {None, Phase.PARSING_ARGUMENTS, Phase.RESOLVING_CONFIG, Phase.SPAWNING, Phase.LOADING_WEIGHTS}
+        ),
+        confidence=Confidence.MEDIUM,
+        example="AttributeError: 'Qwen2_5OmniConfig' object has no attribute 'hidden_size'",
+    ),
+    Rule(
+        Code.UNSUPPORTED_ARCHITECTURE,
+        any_of(r"^KeyError: '[\w.-]+'"),
         near=any_of(r"model_config\.py", r"configuration_auto\.py", r"hf_transformers", r"configuration_utils\.py"),
         phases=frozenset({None, Phase.PARSING_ARGUMENTS, Phase.RESOLVING_CONFIG, Phase.SPAWNING}),
         confidence=Confidence.MEDIUM,
-        example="AttributeError: 'Qwen2_5OmniConfig' object has no attribute 'hidden_size'",
     ),
 )
