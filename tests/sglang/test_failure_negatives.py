@@ -198,3 +198,31 @@ def test_sigquit_alone_tells_that_a_child_died() -> None:
     diagnosis = diagnose(StartupLog().feed(as_log(LOADING, [sigquit()])))
     assert diagnosis is not None
     assert (diagnosis.code, diagnosis.confidence) == (Code.CHILD_PROCESS_DIED, "low")
+
+
+@pytest.mark.parametrize(
+    ("start", "lines", "code"),
+    [
+        (LOADING, ("KeyError: 'model.layers.0.mlp.experts.w2_qweight'",), Code.CHECKPOINT_MISMATCH),
+        (BINDING, ("Initialization failed. warmup error:", "AssertionError"), Code.WARMUP_FAILED),
+        (LOADING, ("Fatal Python error: Bus error",), Code.STORAGE_READ_FAULT),
+        (SERVING, ("TypeError: cannot unpack non-iterable ForwardMetadata object",), Code.SOFTWARE_BUG),
+        (
+            MAIN[:0],
+            (
+                "Traceback (most recent call last):",
+                "importlib.metadata.PackageNotFoundError: No package metadata was found for flashinfer_python",
+                "During handling of the above exception, another exception occurred:",
+                "Traceback (most recent call last):",
+                "Exception: flashinfer_python with minimum required version 0.2.5 is not installed.",
+            ),
+            Code.DEPENDENCY_VERSION_MISMATCH,
+        ),
+    ],
+)
+def test_a_report_that_dropped_the_frames_is_read_by_its_words(
+    start: tuple[str, ...], lines: tuple[str, ...], code: Code
+) -> None:
+    diagnosis = diagnose(StartupLog().feed(as_log(start, lines, [sigquit()])))
+    assert diagnosis is not None
+    assert diagnosis.code is code

@@ -59,3 +59,12 @@ def test_every_line_stamped_by_the_collector() -> None:
     diagnosis = diagnose(complete.log)
     assert diagnosis is not None
     assert diagnosis.code is Code.JIT_COMPILE_FAILURE
+
+
+def test_tracebacks_tell_the_order_where_stamps_hardly_do() -> None:
+    failure = hit(*INIT, f"{SRT}/model_executor/cuda_graph_runner.py capture", error="RuntimeError: Ninja is required")
+    assert not is_newest_first("\n".join(failure).encode())
+    complete = read_in_order("\n".join(reversed(failure)).encode())
+    diagnosis = diagnose(complete.log)
+    assert diagnosis is not None
+    assert (diagnosis.code, complete.log.reading.phase) == (Code.JIT_COMPILE_FAILURE, Phase.CAPTURING_GRAPHS)
