@@ -69,14 +69,15 @@ class Judgement:
     def message(self) -> str:
         """Return the verdict's grounds in a sentence for people."""
         parts = [f"{self.phase or 'before its first line'} for {_seconds(self.phase_since, self.judged_at):.0f} s"]
-        if self.progress is not None and self.progress_at is not None:
-            parts.append(f"{spoken(self.progress)} since {self.progress_at:%H:%M:%S}")
         still_s = _seconds(self.last_mark_at, self.judged_at)
         if self.last_mark is None:
             parts.append(f"no mark in {still_s:.0f} s")
         else:
             when = f"{self.last_mark_at:%H:%M:%S}, {still_s:.0f} s ago"
             parts.append(f"last mark {self.last_mark.source} {self.last_mark.value} at {when}")
+        is_named = self.last_mark is not None and self.last_mark.source is MarkSource.PROGRESS
+        if self.progress is not None and self.progress_at is not None and not is_named:
+            parts.append(f"{spoken(self.progress)} since {self.progress_at:%H:%M:%S}")
         if self.verdict is not Verdict.PROGRESSING:
             parts += self._grounds()
         return "; ".join(parts)

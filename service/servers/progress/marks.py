@@ -12,9 +12,9 @@ What counts, and why:
   collective spins on a core at 100 %, and one that warms up may use none.
 - Log lines count for nothing once the port is bound: the HTTP front logs a line for each request, and we send some.
 
-A new connection has a new observer, which has forgotten children that ended and finds the living ones only by and by:
-for REJOIN_S what is summed over processes sets levels and makes no marks. A new service reads the log anew: only what
-goes beyond the furthest place ever seen is a mark.
+A new connection has a new observer, which finds the processes only by and by: for REJOIN_S what is summed over them is
+passed over, and then compared with what it was before the gap. A new service reads the log anew: only what goes beyond
+the furthest place ever seen is a mark.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ GRADES: Mapping[Grade, tuple[MarkSource, ...]] = {
 }
 """Where several move at once the first one is named. CPU has no grade."""
 _OF_THE_LOG = (MarkSource.PHASE, MarkSource.PROGRESS)
-_SUMS = frozenset({MarkSource.CPU, MarkSource.BYTES_READ, MarkSource.RESIDENT_MEMORY, MarkSource.PROCESSES})
+_SUMS = (MarkSource.CPU, MarkSource.BYTES_READ, MarkSource.RESIDENT_MEMORY, MarkSource.PROCESSES)
 REJOIN_S = 10.0
 """The observer looks for the processes of a launch every 2 s."""
 
@@ -137,6 +137,8 @@ class Marks:
         """
         seen_at = at or observation.at
         sight = sight_of(observation, at=seen_at, counters=counters)
+        if self.lapsed_at is not None and (seen_at - self.watched_from).total_seconds() < REJOIN_S:
+            sight = sight.without(_SUMS)
         if self._sight is not None and self._sight.at == seen_at:
             before = self._before or self.picture
             sight = self._sight.merged(sight)
@@ -144,9 +146,7 @@ class Marks:
             return self
         else:
             before = self.picture
-        is_rejoining = self.lapsed_at is not None and (seen_at - self.watched_from).total_seconds() < REJOIN_S
-        picture = _advanced(before, sight, is_rejoining=is_rejoining)
-        return replace(self, picture=picture, _before=before, _sight=sight)
+        return replace(self, picture=_advanced(before, sight), _before=before, _sight=sight)
 
     def watched_anew(self, at: datetime) -> "Marks":
         """Return the marks after a gap in the watch, as when a connection was lost."""
@@ -178,13 +178,12 @@ class Marks:
         return {source: track.still_since for source, track in self.picture.tracks.items()}
 
 
-def _advanced(before: Picture, sight: Sight, *, is_rejoining: bool) -> Picture:
+def _advanced(before: Picture, sight: Sight) -> Picture:
     """Return the picture after one instant."""
     tracks = dict(before.tracks)
     moved: dict[MarkSource, Mark] = {}
     for source, level in sight.levels.items():
-        is_silent = is_rejoining and source in _SUMS
-        track, mark = _tracked(before.tracks.get(source), source, level, at=sight.at, is_silent=is_silent)
+        track, mark = _tracked(before.tracks.get(source), source, level, sight.at)
         tracks[source] = track
         if mark is not None:
             moved[source] = mark
@@ -204,18 +203,16 @@ def _advanced(before: Picture, sight: Sight, *, is_rejoining: bool) -> Picture:
         phase_since=phase_since,
         last={**before.last, **graded},
         reached=reached,
-        spent=Spent() if graded else _spent(before, sight, is_rejoining=is_rejoining),
+        spent=Spent() if graded else _spent(before, sight),
         seen={**before.seen, **sight.levels},
     )
 
 
-def _tracked(
-    track: Track | None, source: MarkSource, level: float, *, at: datetime, is_silent: bool
-) -> tuple[Track, Mark | None]:
+def _tracked(track: Track | None, source: MarkSource, level: float, at: datetime) -> tuple[Track, Mark | None]:
     if track is None:
         return Track(level, at), None
     has_moved = is_moved(source, track.level, level)
-    if is_silent or has_moved is None:
+    if has_moved is None:
         return replace(track, level=level), None
     if not has_moved:
         return track, None
@@ -265,10 +262,10 @@ def _first(moved: Mapping[MarkSource, Mark], order: tuple[MarkSource, ...]) -> M
     return next((moved[source] for source in order if source in moved), None)
 
 
-def _spent(before: Picture, sight: Sight, *, is_rejoining: bool) -> Spent:
+def _spent(before: Picture, sight: Sight) -> Spent:
     def gained(source: MarkSource) -> float:
         level = sight.levels.get(source)
-        return 0.0 if level is None or is_rejoining else max(0.0, level - before.seen.get(source, level))
+        return 0.0 if level is None else max(0.0, level - before.seen.get(source, level))
 
     return Spent(
         before.spent.cpu_ticks + gained(MarkSource.CPU),

@@ -1,7 +1,7 @@
 """What one instant shows of each source of progress, and how much of a change is a move."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -101,6 +101,10 @@ class Sight:
     levels: Mapping[MarkSource, float]
     place: LogPlace
     is_bound: bool
+
+    def without(self, sources: Collection[MarkSource]) -> "Sight":
+        """Return the same sight as if some sources could not be read."""
+        return replace(self, levels={source: level for source, level in self.levels.items() if source not in sources})
 
     def merged(self, other: "Sight") -> "Sight":
         """Return what two looks at the same instant show together: the higher of each level."""
