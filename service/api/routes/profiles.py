@@ -1,8 +1,10 @@
 """Profiles: named, versioned recipes."""
 
+from dataclasses import asdict
 from datetime import datetime
+from typing import Annotated
 
-from fastapi import APIRouter, Request, status
+from fastapi import APIRouter, Query, Request, status
 from fastapi.responses import JSONResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -11,12 +13,22 @@ from service.api.idempotency import Answer, carry_out
 from service.api.problems import problems
 from service.api.schemas.common import Page
 from service.api.schemas.profiles import ProfileCreate, ProfilePublic, ProfileUpdate, ProfileVersionPublic
+from service.api.schemas.startups import (
+    PhaseDistribution,
+    PhaseSeconds,
+    StartComparisonPublic,
+    StartPublic,
+    StartupHistory,
+)
+from service.db import nodes as node_queries
 from service.db import profiles as profile_queries
+from service.db.tables import Launch, ProfileVersion
 from service.db.tables import Profile as ProfileRow
-from service.db.tables import ProfileVersion
 from service.errors import IdempotencyKeyReused, InUse, InvalidInput, NameTaken, NotFound
 from service.ids import new_id
+from service.operations.startup_history import Starts, read_starts
 from service.profiles.profile import Profile
+from service.servers.progress.samples import seconds_by_phase
 
 router = APIRouter(prefix="/profiles", tags=["profiles"])
 
@@ -99,6 +111,26 @@ async def get_profile_version(profile: Reference, number: int, parts: PartsNeede
         return _version_public(row, await profile_queries.get_profile_version(session, row.id, number))
 
 
+@router.get("/{profile}/startup-history", responses=problems(NotFound, InvalidInput))
+async def get_startup_history(
+    profile: Reference,
+    parts: PartsNeeded,
+    node: Annotated[str | None, Query(description="Only starts on this node.")] = None,
+) -> StartupHistory:
+    """Show how long the starts of a profile took, phase by phase, and how the last one compares."""
+    async with parts.control.database.read() as session:
+        row = await profile_queries.get_profile(session, profile)
+        node_id = (await node_queries.get_node(session, node)).id if node else None
+        found = await read_starts(session, row.id, node_id=node_id)
+        nodes = {item.id: item.name for item in await node_queries.all_nodes(session)}
+    return StartupHistory(
+        profile=row.name,
+        starts=[_start_public(launch, found, nodes) for launch in found.launches],
+        phases=[PhaseDistribution(**asdict(spread)) for spread in found.spreads],
+        last=StartComparisonPublic.model_validate(asdict(found.comparison)) if found.comparison else None,
+    )
+
+
 @router.delete(
     "/{profile}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(NotFound, InUse, IdempotencyKeyReused)
 )
@@ -116,6 +148,24 @@ async def delete_profile(
         return Answer(status.HTTP_204_NO_CONTENT)
 
     return await carry_out(parts, request, key, act)
+
+
+def _start_public(launch: Launch, found: Starts, nodes: dict[str, str]) -> StartPublic:
+    ready_at = launch.ready_at or launch.created_at
+    return StartPublic(
+        launch_id=launch.id,
+        node=nodes.get(launch.node_id, launch.node_id),
+        server=found.server_names[launch.server_id],
+        profile_version=launch.profile_version,
+        engine_version=launch.engine_version,
+        cached_share=launch.cached_share,
+        created_at=launch.created_at,
+        ready_after_s=(ready_at - launch.created_at).total_seconds(),
+        phases=[
+            PhaseSeconds(phase=phase, duration_s=duration_s)
+            for phase, duration_s in seconds_by_phase(found.stays[launch.id]).items()
+        ],
+    )
 
 
 def _document(recipe: Profile) -> dict[str, object]:

@@ -23,7 +23,7 @@ from service.api.schemas.servers import (
 from service.db import nodes as node_queries
 from service.db import profiles as profile_queries
 from service.db import servers as server_queries
-from service.db.servers import ServerFilter
+from service.db.servers import ServerFilter, ServerRow
 from service.db.tables import Node, Operation, Server
 from service.errors import (
     GpusUnavailable,
@@ -45,6 +45,7 @@ from service.errors import (
 from service.nodes.contact import Contact
 from service.operations import inventories, launching, placing, stopping
 from service.operations.changes import OPERATIONS_CHANGED
+from service.profiles.profile import Policy
 from service.servers.operation import OperationKind, OperationState
 from service.servers.states import Desired, State
 
@@ -222,10 +223,11 @@ async def wait_for_server(
     while True:
         seen = parts.control.changes.count(server_id)
         async with parts.control.database.read() as session:
-            public = await _public(parts, session, await server_queries.get_server(session, server_id))
+            row = await _row(session, await server_queries.get_server(session, server_id))
+        public = server_public(row, parts.control.live, parts.control.now())
         if public.state == until:
             return public
-        pointless = _why_pointless(public, until)
+        pointless = None if _will_be_tried_again(row, until) else _why_pointless(public, until)
         if pointless:
             raise WaitPointless(pointless, state=public.state, reason=public.reason, server=_document(public))
         remaining_s = deadline - asyncio.get_running_loop().time()
@@ -252,11 +254,18 @@ async def list_server_launches(server: Reference, parts: PartsNeeded, page: Page
     return Page(items=items, next_cursor=rows.next_cursor)
 
 
+def _will_be_tried_again(row: ServerRow, until: str) -> bool:
+    """Tell whether a policy is about to restart a server that failed; the cleanup comes first."""
+    if until != State.READY or row.server.state is not State.FAILED or row.launch is None or row.operation is None:
+        return False
+    if row.operation.kind is OperationKind.CLEANUP:
+        return bool(row.launch.recipe.get("on_crash") == Policy.RESTART)
+    return row.operation.kind is OperationKind.RESTART
+
+
 def _why_pointless(public: ServerPublic, until: str) -> str | None:
     """Return why a state will not come by itself, or None while somebody works towards it."""
     if public.state is State.FAILED:
-        if until == State.READY and public.operation is not None and public.operation.kind is OperationKind.RESTART:
-            return None  # a policy will try again
         return f"server {public.name} failed: {public.message}"
     if until == State.READY and public.state is State.STOPPED:
         return f"server {public.name} is stopped and nobody has asked for a launch"
@@ -282,8 +291,12 @@ def _accepted(server: Server, operation: Operation) -> Answer:
 
 
 async def _public(parts: Parts, session: AsyncSession, server: Server) -> ServerPublic:
+    return server_public(await _row(session, server), parts.control.live, parts.control.now())
+
+
+async def _row(session: AsyncSession, server: Server) -> ServerRow:
     (row,) = await server_queries.with_surroundings(session, [server])
-    return server_public(row, parts.control.live, parts.control.now())
+    return row
 
 
 async def _look_at_node_of(parts: Parts, server: str) -> None:
