@@ -101,6 +101,7 @@ def _step(what: str, command: list[str]) -> None:
         text=True,
         errors="replace",
         check=False,
+        close_fds=False,
     )
     if ran.returncode:
         shown = "\n".join(ran.stdout.splitlines()[-40:])
@@ -129,6 +130,7 @@ def _alone(lock: Path) -> Iterator[None]:
         except BlockingIOError:
             _say(f"waiting: another install holds {lock}")
             fcntl.flock(held, fcntl.LOCK_EX)
+        os.set_inheritable(held.fileno(), True)  # a step that outlives us holds the lock until it ends
         yield
 
 
