@@ -4,6 +4,9 @@ Measured: the time stamps and progress bars of 70 public logs of starts and of o
 142 shards, one GPU to sixteen ranks). They give `p50_s` and `p90_s`, rounded up, and the longest pauses of bars: 40 s
 between shards, 149 s before the first; 50 s between graphs, 142 s before the first. Where the engine has a limit of its
 own, a shorter one would only accuse starts that the engine still lets go on (facts: SGLang §3.5, §4, §9).
+
+Judged by these numbers with nothing but the log as evidence, two of 82 public logs are called hung, and both were: a
+rendezvous that failed after 1,811 s, a read from storage that failed after 2,283 s.
 """
 
 from collections.abc import Mapping
