@@ -1,5 +1,6 @@
 """Launching: a request is accepted in one transaction, then carried out on the node, step by step, resumably."""
 
+import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,6 +29,7 @@ from service.operations.control import Control
 from service.operations.inventories import stored_gpus
 from service.profiles.profile import Profile
 from service.remote.messages import CONFIG_PATH, LaunchOrder, Started
+from service.remote.node import NodeSession
 from service.servers.operation import OperationKind, OperationStep
 from service.servers.states import Desired, Move, Reason, State
 from service.sglang.arguments import argument_tokens
@@ -123,6 +125,7 @@ class _Plan:
     order: LaunchOrder
     command: EngineCommand
     engine_version: str
+    cached_share: float | None
 
 
 async def start(control: Control, operation_id: str) -> Operation | None:
@@ -141,10 +144,12 @@ async def start(control: Control, operation_id: str) -> Operation | None:
         require_contact(node)
         remote = await control.node_session(node)
         profile = Profile.model_validate(launch.recipe)
-        engine_version = await remote.engine_version(profile.python)
+        engine_version, cached_share = await asyncio.gather(
+            remote.engine_version(profile.python), _cached_share(remote, profile)
+        )
         if engine_version is None:
             raise RemoteCommandFailed(f"{profile.python} on node {node.name} has no SGLang installed")
-        plan = _plan(profile, server, launch, engine_version)
+        plan = _plan(profile, server, launch, engine_version, cached_share)
         started = await remote.stage_and_start(plan.order)
     except Transient as error:
         if control.now() - launch.created_at < timedelta(seconds=REACH_NODE_S):
@@ -156,7 +161,17 @@ async def start(control: Control, operation_id: str) -> Operation | None:
     return None
 
 
-def _plan(profile: Profile, server: Server, launch: Launch, engine_version: str) -> _Plan:
+async def _cached_share(remote: NodeSession, profile: Profile) -> float | None:
+    """Return how much of the model is in the node's page cache; None from a node that cannot say."""
+    draft = profile.server_args.get("speculative-draft-model-path")
+    paths = [profile.model_path, *([draft] if isinstance(draft, str) else [])]
+    try:
+        return await remote.cached_share(paths, environment=profile.env)
+    except RemoteCommandFailed:
+        return None
+
+
+def _plan(profile: Profile, server: Server, launch: Launch, engine_version: str, cached_share: float | None) -> _Plan:
     placement = Placement(port=launch.port, gpu_uuids=tuple(gpu["uuid"] for gpu in launch.gpus))
     command = engine_command(profile, placement, version=engine_version, config_path=CONFIG_PATH)
     secret_args = secrets.resolve(profile.secret_args)
@@ -173,7 +188,7 @@ def _plan(profile: Profile, server: Server, launch: Launch, engine_version: str)
         config_text=config_file(in_config) if in_config else None,
         secrets=(*secret_args.values(), *secret_env.values()),
     )
-    return _Plan(order, command, engine_version)
+    return _Plan(order, command, engine_version, cached_share)
 
 
 async def _note_started(control: Control, operation: Operation, launch: Launch, plan: _Plan, started: Started) -> None:
@@ -181,6 +196,7 @@ async def _note_started(control: Control, operation: Operation, launch: Launch, 
         "argv": list(plan.command.argv),
         "environment": dict(plan.command.environment),
         "engine_version": plan.engine_version,
+        "cached_share": plan.cached_share if not started.already_started else launch.cached_share,
         "launcher": started.launcher,
         "pid": started.pid,
         "started_at": control.now(),

@@ -20,6 +20,7 @@ class FleetSite:
 
     start_s = 60.0
     health_timeout_s = 2.0
+    hang_after_s = 3
     clean_exit_code = 0
 
     def __init__(self, node: SimulatedNode) -> None:
@@ -28,6 +29,9 @@ class FleetSite:
 
     def node(self) -> dict[str, Any]:
         return dict(node_body(self._node))
+
+    def slow(self, recipe: dict[str, Any]) -> dict[str, Any]:
+        return {**recipe, "env": {"VIGIL_SIM_SCRIPT": "default"}}
 
     def recipe(self, **server_args: object) -> dict[str, Any]:
         return {

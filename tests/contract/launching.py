@@ -194,11 +194,37 @@ class LaunchContract:
         try:
             unready = vigil.until_state("one", "unready", deadline_s=site.health_timeout_s * 3 + 15)
             assert unready["reason"] == "health_failing"
+            assert unready["verdict"]["verdict"] == "engine_silent"
         finally:
             end(scheduler, signal.SIGCONT)
         healed = vigil.until_state("one", "ready", deadline_s=60)
         assert healed["reason"] == "health_recovered"
         assert healed["launch"]["id"] == server["launch"]["id"]
+
+    def test_scheduler_stopped_while_starting(self, vigil: Vigil, site: Site) -> None:
+        recipe = {**site.slow(site.recipe()), "limits": {"hang_after_s": site.hang_after_s}}
+        name = self.place(vigil, site, recipe)
+        vigil.post(f"/servers/{name}/launch", expect=202)
+        pid = vigil.until("it has a pid", lambda: vigil.get(f"/servers/{name}")["launch"]["pid"])
+        (scheduler,) = vigil.until("it has a scheduler", lambda: schedulers_of(pid), deadline_s=site.start_s)
+        end(scheduler, signal.SIGSTOP)
+        try:
+            hung = vigil.until(
+                "it is suspected hung",
+                lambda: self.with_verdict(vigil, name, "suspected_hung"),
+                deadline_s=site.hang_after_s * 3 + 30,
+            )
+            assert hung["state"] == "starting"
+            assert hung["verdict"]["deadline_source"] == "profile_limit"
+            launch_id = hung["launch"]["id"]
+            vigil.until("its evidence is kept", lambda: vigil.get(f"/launches/{launch_id}")["hang_evidence"])
+        finally:
+            end(scheduler, signal.SIGCONT)
+        assert vigil.wait(name, timeout_s=site.start_s)["launch"]["number"] == 1
+
+    def with_verdict(self, vigil: Vigil, name: str, verdict: str) -> Any:
+        server = vigil.get(f"/servers/{name}")
+        return server if server["verdict"] and server["verdict"]["verdict"] == verdict else None
 
     def test_parent_killed(self, vigil: Vigil, site: Site) -> None:
         server = self.bring_up(vigil, site)

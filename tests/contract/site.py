@@ -14,11 +14,16 @@ class Site(Protocol):
     """How long a start may take at most."""
     health_timeout_s: float
     """After how long the engine itself says that its scheduler does not answer."""
+    hang_after_s: int
+    """A deadline that no healthy part of a start comes near."""
     clean_exit_code: int
     """With which code the engine ends after SIGTERM."""
 
     def node(self) -> dict[str, Any]:
         """Return the body of POST /nodes."""
+
+    def slow(self, recipe: dict[str, Any]) -> dict[str, Any]:
+        """Return the recipe of a start that takes seconds."""
 
     def recipe(self, **server_args: object) -> dict[str, Any]:
         """Return the recipe of a profile that starts well."""

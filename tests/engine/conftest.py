@@ -23,6 +23,7 @@ class EngineSite:
     name = "real"
     start_s = 240.0
     health_timeout_s = 20.0
+    hang_after_s = 25
 
     def __init__(self, engine: Engine, sshd: Sshd) -> None:
         self.engine = engine
@@ -40,6 +41,9 @@ class EngineSite:
             "engines": [str(self.engine.python)],
             **PORTS,
         }
+
+    def slow(self, recipe: dict[str, Any]) -> dict[str, Any]:
+        return recipe
 
     def recipe(self, **server_args: object) -> dict[str, Any]:
         return {
