@@ -125,6 +125,7 @@ def upgrade() -> None:
             "reason",
             sa.Enum(
                 "launch_requested",
+                "adopted",
                 "start_failed",
                 "start_timed_out",
                 "became_ready",
@@ -207,6 +208,7 @@ def upgrade() -> None:
             "reason",
             sa.Enum(
                 "launch_requested",
+                "adopted",
                 "start_failed",
                 "start_timed_out",
                 "became_ready",
@@ -281,6 +283,7 @@ def upgrade() -> None:
         sa.Column("port", sa.Integer(), nullable=False),
         sa.Column("gpus", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("launcher", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
+        sa.Column("is_adopted", sa.Boolean(), nullable=False),
         sa.Column("pid", sa.Integer(), nullable=True),
         sa.Column("model_path", sa.String(length=500), nullable=False),
         sa.Column("gpu_name", sqlmodel.sql.sqltypes.AutoString(), nullable=True),

@@ -42,7 +42,9 @@ async def ready_launches_of_profile(
     session: AsyncSession, profile_id: str, *, node_id: str | None, limit: int
 ) -> Sequence[Launch]:
     """Return the newest launches of a profile that became ready, newest first."""
-    query = select(Launch).where(col(Launch.profile_id) == profile_id, col(Launch.ready_at).is_not(None))
+    query = select(Launch).where(
+        col(Launch.profile_id) == profile_id, col(Launch.ready_at).is_not(None), ~col(Launch.is_adopted)
+    )
     if node_id is not None:
         query = query.where(col(Launch.node_id) == node_id)
     return (await session.execute(query.order_by(col(Launch.id).desc()).limit(limit))).scalars().all()

@@ -163,6 +163,8 @@ class Launch(Table, table=True):
     port: int
     gpus: list[dict[str, Any]] = _json()
     launcher: str | None = None
+    is_adopted: bool = False
+    """Somebody else started it: its log may lack the ready line, and its start is no measure for others."""
     pid: int | None = None
     model_path: str = _text_long()
     gpu_name: str | None = None

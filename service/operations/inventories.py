@@ -28,7 +28,8 @@ async def refresh(control: Control, node: Node) -> Inventory:
     remote = await control.node_session(node)
     inventory = await remote.inventory()
     engines = [await _engine(remote, python) for python in await _pythons(control, node)]
-    document = _JSON.dump_python({**asdict(inventory), "engines": engines}, mode="json")
+    found = [asdict(engine) for engine in await remote.find_engines() if engine.launch_id is None]
+    document = _JSON.dump_python({**asdict(inventory), "engines": engines, "found_engines": found}, mode="json")
     async with control.database.write() as session:
         row = await session.get(Node, node.id)
         if row is not None:

@@ -61,6 +61,7 @@ async def record_move(control: Control, server: Server, move: Move, seen: Seen, 
             if move.after is State.READY:
                 if launch.ready_at is None:
                     launch.ready_at = at
+                if launch.ready_at == at and not launch.is_adopted:
                     keep_phases(session, launch, observation.log, has_ended_well=True)
                 await _end_waiting(session, waiting, at=at)
     control.changes.publish(server.id, server.node_id, OPERATIONS_CHANGED)

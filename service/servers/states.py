@@ -34,6 +34,8 @@ class Reason(StrEnum):
     """Why a server or a node changed; the set is closed."""
 
     LAUNCH_REQUESTED = "launch_requested"
+    ADOPTED = "adopted"
+    """An engine that somebody else started was taken over."""
     START_FAILED = "start_failed"
     START_TIMED_OUT = "start_timed_out"
     BECAME_READY = "became_ready"
@@ -57,7 +59,7 @@ class Reason(StrEnum):
 
 
 LEGAL_MOVES: Mapping[State, Mapping[State, frozenset[Reason]]] = {
-    State.STOPPED: {State.STARTING: frozenset({Reason.LAUNCH_REQUESTED})},
+    State.STOPPED: {State.STARTING: frozenset({Reason.LAUNCH_REQUESTED, Reason.ADOPTED})},
     State.STARTING: {
         State.READY: frozenset({Reason.BECAME_READY}),
         State.STOPPING: frozenset({Reason.STOP_REQUESTED}),

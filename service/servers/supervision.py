@@ -108,7 +108,7 @@ def _listener_lost(facts: Facts, observation: Observation, _now: datetime) -> Mo
 
 
 def _engine_silent(facts: Facts, observation: Observation, _now: datetime) -> Move | None:
-    """A failing /health alone is not enough: one long prefill gives a false 503 while the counters move."""
+    """Judge by more than /health: one long prefill gives a false 503 while the counters move."""
     if facts.state is not State.READY or facts.serving is None or not facts.serving.is_failure:
         return None
     return Move(State.UNREADY, Reason.HEALTH_FAILING, facts.serving.message, _evidence(observation))

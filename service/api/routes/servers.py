@@ -14,6 +14,7 @@ from service.api.schemas.common import Page
 from service.api.schemas.history import OperationPublic, operation_public
 from service.api.schemas.servers import (
     LaunchPublic,
+    ServerAdopt,
     ServerCreate,
     ServerCreated,
     ServerPublic,
@@ -26,10 +27,12 @@ from service.db import servers as server_queries
 from service.db.servers import ServerFilter, ServerRow
 from service.db.tables import Node, Operation, Server
 from service.errors import (
+    ChannelRefused,
     GpusUnavailable,
     GpuTaken,
     IdempotencyKeyReused,
     IllegalMove,
+    InUse,
     InvalidInput,
     LeftoversRemain,
     NameTaken,
@@ -39,11 +42,13 @@ from service.errors import (
     OperationInProgress,
     Overtaken,
     PortTaken,
+    RemoteCommandFailed,
+    RemoteTimeout,
     WaitPointless,
     WaitTimedOut,
 )
 from service.nodes.contact import Contact
-from service.operations import inventories, launching, placing, stopping
+from service.operations import adopting, inventories, launching, placing, stopping
 from service.operations.changes import OPERATIONS_CHANGED
 from service.profiles.profile import Policy
 from service.servers.operation import OperationKind, OperationState
@@ -53,6 +58,7 @@ router = APIRouter(prefix="/servers", tags=["servers"])
 FRESH_S = 30
 """Before GPUs are given away the node is looked at again if the last look is older."""
 LOOK_DEADLINE_S = 15
+LOOK_ERRORS = (NodeUnreachable, RemoteTimeout, ChannelRefused, RemoteCommandFailed)
 CONFLICTS = (IllegalMove, OperationInProgress, Overtaken)
 LAUNCH_ERRORS = (*CONFLICTS, GpuTaken, PortTaken, GpusUnavailable, LeftoversRemain, NodeDraining, NodeUnreachable)
 
@@ -88,6 +94,40 @@ async def create_server(
         changed = [server.id, server.node_id, OPERATIONS_CHANGED]
         where = f"/api/v1/servers/{server.name}"
         return Answer(status.HTTP_201_CREATED, public, where, changed=changed, operation=operation)
+
+    return await carry_out(parts, request, key, act)
+
+
+@router.post(
+    "/adopt",
+    status_code=status.HTTP_201_CREATED,
+    response_model=ServerPublic,
+    responses=problems(
+        NotFound, NameTaken, InUse, InvalidInput, IdempotencyKeyReused, GpuTaken, PortTaken, *LOOK_ERRORS
+    ),
+)
+async def adopt_server(
+    body: ServerAdopt, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+) -> JSONResponse:
+    """Take over an engine that runs on a node and that Vigil did not launch.
+
+    It goes on undisturbed, is watched from now on, and can be stopped. A profile of the same name is made from its
+    command line; secrets of that are not kept, so add them to the profile before it is launched again.
+    """
+    replay = await find_replay(parts, request, key)
+    if replay is not None:
+        return replay
+    async with parts.control.database.read() as session:
+        await server_queries.require_free_server_name(session, body.name)
+        await profile_queries.require_free_profile_name(session, body.name)
+        node = await node_queries.get_node(session, body.node)
+    adoption = await adopting.take_over(parts.control, node, body.pid)
+
+    async def act(session: AsyncSession) -> Answer:
+        server = await adopting.record(session, parts.control, adoption, name=body.name, actor=ACTOR)
+        where = f"/api/v1/servers/{server.name}"
+        changed = [server.id, server.node_id]
+        return Answer(status.HTTP_201_CREATED, await _public(parts, session, server), where, changed=changed)
 
     return await carry_out(parts, request, key, act)
 

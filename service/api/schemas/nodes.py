@@ -134,6 +134,18 @@ class EnginePublic(BaseModel):
     error: str | None
 
 
+class FoundEnginePublic(BaseModel):
+    """An SGLang server that runs on a node and is not Vigil's; POST /servers/adopt takes it over."""
+
+    pid: int
+    user: str | None
+    command: list[str] = Field(description="Secrets are masked.")
+    model_path: str | None
+    port: int | None
+    gpu_uuids: list[str]
+    started_at: Instant
+
+
 class DiskPublic(BaseModel):
     """A file system of a node."""
 
@@ -159,6 +171,7 @@ class InventoryPublic(BaseModel):
     gpus: list[GpuPublic]
     gpu_error: str | None = Field(description="The driver or a GPU is in trouble: nothing is launched here.")
     engines: list[EnginePublic]
+    found_engines: list[FoundEnginePublic] = Field(default_factory=list)
     launcher: str = Field(description="How launches are started: a systemd unit, or setsid.")
 
 

@@ -52,6 +52,14 @@ class ServerCreate(Request):
     launch: bool = Field(default=False, description="Launch it at once.")
 
 
+class ServerAdopt(Request):
+    """An engine that runs on a node and that Vigil did not launch."""
+
+    name: Name = Field(description="The name of the new server, and of the profile that its command line makes.")
+    node: Name
+    pid: Annotated[int, Field(ge=2)] = Field(description="Of its main process, as the node's inventory lists it.")
+
+
 class ProgressPublic(BaseModel):
     """n of m within a phase."""
 
@@ -150,6 +158,7 @@ class LaunchPublic(BaseModel):
     environment: dict[str, str] = Field(description="What Vigil added to the environment, without secrets.")
     engine_version: str | None
     launcher: str | None
+    is_adopted: bool
     pid: int | None
     port: int
     gpus: list[GpuRef]
