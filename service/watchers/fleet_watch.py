@@ -1,9 +1,11 @@
 """Keeps one watcher task per node, and the table of timed jobs."""
 
 import asyncio
+from datetime import timedelta
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
+from service.db import history
 from service.db import nodes as node_queries
 from service.db.tables import Node
 from service.errors import RemoteError
@@ -15,6 +17,8 @@ from service.operations.control import Control
 from service.operations.runner import OperationRunner
 from service.watchers.node_watcher import NodeWatcher
 
+ANSWERS_KEPT_H = 24
+"""How long the answer under an idempotency key is remembered."""
 _LATE_BY_S = 60
 """A timed job that comes late by less than this is still run; APScheduler's own default is one second."""
 _events = EventLog("watchers")
@@ -38,6 +42,7 @@ class FleetWatch:
         self._timers.add_job(
             self._look_again, "interval", seconds=self._control.settings.inventory_interval_s, id="inventory"
         )
+        self._timers.add_job(self._forget_answers, "interval", hours=1, id="idempotency")
         self._timers.start()
 
     async def close(self) -> None:
@@ -70,6 +75,12 @@ class FleetWatch:
         await asyncio.gather(task, return_exceptions=True)
         await self._control.connections.forget(node_id)
         self._control.live.forget_node(node_id)
+
+    async def _forget_answers(self) -> None:
+        """Let go of answers that nobody will ask for again."""
+        before = self._control.now() - timedelta(hours=ANSWERS_KEPT_H)
+        async with self._control.database.write() as session:
+            await history.forget_answers(session, before)
 
     async def _look_again(self) -> None:
         """Look at the inventory of every node that answers; one that fails is told by its watcher."""
