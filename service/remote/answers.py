@@ -10,7 +10,9 @@ from service.clock import from_epoch
 from service.errors import RemoteCommandFailed
 from service.nodes.inventory import GpuHolder
 from service.remote.messages import (
+    Adopted,
     Beat,
+    FoundEngine,
     FoundLaunch,
     GpuHoldersFact,
     HangEvidence,
@@ -154,6 +156,34 @@ def cached_share(answer: Plain) -> float | None:
     """Return the share of the weights in the page cache, None when it is not known."""
     share = answer["share"]
     return None if share is None else min(max(float(share), 0.0), 1.0)
+
+
+def found_engines(answer: Plain) -> tuple[FoundEngine, ...]:
+    """Return the servers that `find_engines` found."""
+    return tuple(
+        FoundEngine(
+            pid=int(row["pid"]),
+            start_ticks=int(row["start_ticks"]),
+            user=_text(row["user"]),
+            command=_texts(row["command"]),
+            python=_text(row["python"]),
+            model_path=_text(row["model_path"]),
+            port=_whole(row["port"]),
+            host=str(row["host"]),
+            gpu_uuids=_texts(row["gpu_uuids"]),
+            launch_id=_text(row["launch"]),
+            started_at=from_epoch(row["started_at"]),
+            log_path=_text(row["log_path"]),
+            member_pids=tuple(int(pid) for pid in row["member_pids"]),
+            gpu_error=_text(row["gpu_error"]),
+        )
+        for row in answer["engines"]
+    )
+
+
+def adopted(answer: Plain) -> Adopted:
+    """Return what came of `adopt`."""
+    return Adopted(_text(answer["log_path"]), str(answer["boot_id"]))
 
 
 def fact(line: Any) -> NodeFact:

@@ -44,6 +44,8 @@ VERB_MODULES: Mapping[str, str] = {
     "engine_version": "engine",
     "hang_evidence": "hang_evidence",
     "cached_share": "page_cache",
+    "find_engines": "engines",
+    "adopt": "adopting",
     "observe": "observer",
 }
 

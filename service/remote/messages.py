@@ -36,6 +36,16 @@ class Refusal(StrEnum):
     """There is no directory of this launch on the node."""
     LAUNCH_ALIVE = "launch_alive"
     """The launch's directory cannot be removed while it is starting or has a process left."""
+    LAUNCH_TAKEN = "launch_taken"
+    """The launch that a process shall be adopted into is on the node already, with another process."""
+    PROCESS_ABSENT = "process_absent"
+    """The process to adopt has ended, or another one has its pid."""
+    PROCESS_FOREIGN = "process_foreign"
+    """It belongs to another user."""
+    PROCESS_CLAIMED = "process_claimed"
+    """It belongs to a launch already: started by Vigil, or adopted before."""
+    PROCESS_NOT_ENGINE = "process_not_engine"
+    """It is not the main process of an SGLang server."""
 
 
 class SignalStep(StrEnum):
@@ -175,6 +185,42 @@ class HangEvidence:
     stacks: tuple[ProcessStack, ...]
     nvidia_smi: str | None
     log_tail: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEngine:
+    """The main process of an SGLang server on the node, whoever started it; `command` has stars for its secrets.
+
+    `launch_id` is set when it is Vigil's own, started or adopted. What this user may not see is None: of other users'
+    servers `log_path`, and `python` unless it was called by its path. `model_path` is absolute where it is a directory.
+    `gpu_error` says why `gpu_uuids` could not be told; `member_pids` are the process itself and its descendants.
+    """
+
+    pid: int
+    start_ticks: int
+    user: str | None
+    command: tuple[str, ...]
+    python: str | None
+    model_path: str | None
+    port: int | None
+    host: str
+    gpu_uuids: tuple[str, ...]
+    launch_id: str | None
+    started_at: datetime
+    log_path: str | None
+    member_pids: tuple[int, ...]
+    gpu_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A process that is a launch from now on. `log_path` is the file it writes to, None when that is no readable file.
+
+    The launch's log is then empty; else it is what the file held before, too.
+    """
+
+    log_path: str | None
+    boot_id: str
 
 
 @dataclass(frozen=True, slots=True)

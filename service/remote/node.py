@@ -11,6 +11,8 @@ from service.remote import answers
 from service.remote.bundle import PYTHON_ARGV, payload, supervisor_script
 from service.remote.messages import (
     CONFIG_PATH,
+    Adopted,
+    FoundEngine,
     FoundLaunch,
     HangEvidence,
     LaunchOrder,
@@ -45,6 +47,8 @@ DEADLINES_S: Mapping[str, float] = {
     "engine_version": 45,
     "hang_evidence": 60,
     "cached_share": 20,
+    "find_engines": 60,
+    "adopt": 30,
 }
 """Inventory and verify ask nvidia-smi, whose first call on an idle node of eight GPUs may take 45 s."""
 
@@ -151,6 +155,20 @@ class NodeSession:
         """
         request = {"paths": list(paths), "environment": dict(environment or {})}
         return answers.read(answers.cached_share, await self._ask("cached_share", request))
+
+    async def find_engines(self) -> tuple[FoundEngine, ...]:
+        """Return the SGLang servers that run on the node, Vigil's own (with `launch_id`) and everybody else's."""
+        return answers.read(answers.found_engines, await self._ask("find_engines", {}))
+
+    async def adopt(self, launch_id: str, *, pid: int, start_ticks: int, port: int) -> Adopted:
+        """Make a running engine a launch that can be watched, read and ended as any other; it itself is not touched.
+
+        Only the process and its descendants are the launch's. Its end is told as LOST: nobody learns its exit code.
+        Safe to send again. Refused with PROCESS_ABSENT, PROCESS_FOREIGN, PROCESS_CLAIMED, PROCESS_NOT_ENGINE,
+        LAUNCH_TAKEN.
+        """
+        request = {"launch": launch_id, "pid": pid, "start_ticks": start_ticks, "port": port}
+        return answers.read(answers.adopted, await self._ask("adopt", request))
 
     async def observe(
         self, *, on_fact: Callable[[NodeFact], None], on_close: Callable[[RemoteError | None], None]

@@ -53,7 +53,10 @@ class Masker:
 def find_masker(directory: str) -> Optional[Masker]:
     """Return the masker of a launch, None when its secrets are not known."""
     secrets = find_secrets(directory)
-    return None if secrets is None else Masker(secrets)
+    try:
+        return None if secrets is None else Masker(secrets)
+    except ValueError:
+        return None
 
 
 def find_secrets(directory: str) -> Optional[List[str]]:

@@ -9,6 +9,8 @@ from typing import List, Optional, Tuple
 from .answering import Refused, write_all
 
 SHM = "/dev/shm"  # noqa: S108  # it is the subject, not a place for our files
+ADOPTED = "adopted"
+"""The empty file that tells a launch of a process that Vigil did not start; no file's content decides whom to kill."""
 LAUNCH_ID = re.compile(r"[a-z0-9_]{1,40}")
 
 
@@ -58,6 +60,11 @@ def forbid_start(directory: str) -> bool:
 def is_forbidden(directory: str) -> bool:
     """Tell whether the launch was ended before it began."""
     return os.path.exists(os.path.join(directory, "forbidden"))
+
+
+def is_adopted(directory: str) -> bool:
+    """Tell whether the launch's process was started by somebody else: then only its descendants belong to it."""
+    return os.path.lexists(os.path.join(directory, ADOPTED))
 
 
 def launch_ids() -> List[str]:

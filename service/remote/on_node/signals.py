@@ -11,10 +11,11 @@ from typing import Any, Dict, List, Optional, Tuple
 from . import proc
 from .main_process import MainProcess
 from .members import find_members, record_members
-from .places import forbid_start, launch_directory
+from .places import forbid_start, is_adopted, launch_directory
 from .proc import Stat
 from .shared_memory import record_shared_memory
 
+FREEZE_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 2.0
 """How long the sweep goes on; what is left then is in an uninterruptible wait and no signal ends it."""
 
@@ -66,9 +67,14 @@ def send(stat: Stat, number: int) -> bool:
 
 
 def _kill(launch_id: str, main: MainProcess, members: List[Stat]) -> List[int]:
-    """Kill the group at once while its leader is there, so that it cannot fork out of reach, then sweep the rest."""
+    """Kill the group at once while its leader is there, so that it cannot fork out of reach, then sweep the rest.
+
+    The group of an adopted launch may be a shell's: its processes are frozen one by one, until no new one comes.
+    """
     reached = []
-    if _leads_group(main.identity):
+    if is_adopted(main.directory):
+        members = _frozen(launch_id, main, members)
+    elif _leads_group(main.identity):
         with contextlib.suppress(OSError):
             os.killpg(main.identity[0] if main.identity else 0, signals.SIGKILL)
             reached = [stat.pid for stat in members if main.identity and stat.group == main.identity[0]]
@@ -78,6 +84,20 @@ def _kill(launch_id: str, main: MainProcess, members: List[Stat]) -> List[int]:
         time.sleep(0.02)
         members = find_members(launch_id, main.identity)
     return reached
+
+
+def _frozen(launch_id: str, main: MainProcess, members: List[Stat]) -> List[Stat]:
+    """Stop every process and then those that they started meanwhile: what a dead parent left could not be told."""
+    frozen: List[Stat] = []
+    deadline = time.monotonic() + FREEZE_PATIENCE_S
+    while members and time.monotonic() < deadline:
+        for stat in members:
+            send(stat, signals.SIGSTOP)
+        frozen += members
+        known = {(stat.pid, stat.start_ticks) for stat in frozen}
+        found = find_members(launch_id, main.identity)
+        members = [stat for stat in found if (stat.pid, stat.start_ticks) not in known]
+    return frozen + members
 
 
 def _leads_group(identity: Optional[Tuple[int, int]]) -> bool:

@@ -59,9 +59,10 @@ def _shared_memory(directory: str, main: MainProcess, members: List[Stat]) -> Ve
 
 def _started_at(directory: str) -> float:
     try:
-        return os.stat(os.path.join(directory, "lock")).st_ctime
+        facts = os.stat(os.path.join(directory, "lock"))
     except OSError:
         return time.time()
+    return min(facts.st_ctime, facts.st_mtime)  # of an adopted launch the second: when its process was started
 
 
 def _gpu_memory(directory: str, members: List[Stat], uuids: List[str]) -> Tuple[List[Dict[str, Any]], Any]:
