@@ -127,6 +127,7 @@ def test_our_own_questions_are_no_progress() -> None:
         marks = marks.fold(look(second, span=WARMING, listener=ListenerOwner.OURS, lines=20 + second))
     assert marks.last_mark == first
     assert marks.still_since()[MarkSource.LOG_LINES] == at(99)
+    assert marks.picture.spent.log_lines == 99
 
 
 def test_tokens_are_progress() -> None:
@@ -185,6 +186,20 @@ def test_an_observer_that_finds_its_processes_by_and_by_is_no_progress() -> None
     marks = marks.fold(look(901 + REJOIN_S, cpu_ticks=61_000))
     assert marks.last_mark == START.last_mark
     assert marks.picture.spent.cpu_ticks == 60_000, "what it used while it was out of sight is known all the same"
+
+
+def test_a_sum_that_fell_goes_on_from_where_it_fell_to() -> None:
+    """Children that ended unnoticed took their share with them."""
+    marks = START.fold(look(300)).watched_anew(at(900)).fold(look(920, read_bytes=100 * MIB))
+    assert marks.last_mark == START.last_mark
+    marks = marks.fold(look(930, read_bytes=104 * MIB))
+    assert marks.last_mark is not None
+    assert (marks.last_mark.source, marks.last_mark.gain) == (MarkSource.BYTES_READ, 4 * MIB)
+
+
+def test_cpu_time_that_was_not_read_yet_is_no_fall() -> None:
+    marks = START.fold(look(30, cpu_ticks=0)).fold(look(40, cpu_ticks=1_007))
+    assert marks.picture.spent.cpu_ticks == 7
 
 
 def test_what_was_read_out_of_sight_is_progress() -> None:
