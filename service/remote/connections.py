@@ -9,8 +9,9 @@ from service.errors import NodeUnreachable, RemoteError, RemoteTimeout
 from service.nodes.endpoint import Endpoint
 from service.remote.ssh import OPEN_DEADLINE_S, SshConnection, open_connection
 
-CONNECTS_AT_ONCE = 4
-"""A login costs some 40 ms of CPU, and sshd drops logins at random once ten are under way (MaxStartups 10:30:100)."""
+CONNECTS_AT_ONCE = 32
+"""Each is another node's sshd, so its MaxStartups does not count. A login is mostly waiting, for some seven round trips:
+with 50 ms for each, four at once would need a minute and a half for a thousand nodes."""
 TURN_S = 0.5
 """How long a connect that gets no answer keeps others from theirs: a living node takes a fifth of this."""
 
@@ -42,23 +43,30 @@ class Connections:
         self._nodes: dict[str, _Place] = {}
         self._jumps: dict[Endpoint, _Place] = {}
 
-    async def get(self, node_id: str, endpoint: Endpoint) -> SshConnection:
+    async def get(self, node_id: str, endpoint: Endpoint, *, patience_s: float | None = None) -> SshConnection:
         """Return the node's connection, opening it when there is none, it broke, or the endpoint is another now.
 
         Everyone who waits for the same opening gets its result, or its error: those of `open_connection`. The deadline
-        covers the wait for a turn.
+        of an opening begins with its turn, so that a queue of a thousand nodes is not mistaken for a thousand dead
+        ones. Who does not want to queue for longer than `patience_s` gets RemoteTimeout; the opening goes on.
         """
         place = self._nodes.get(node_id)
         if place is None or place.endpoint != endpoint:
             await self.forget(node_id)
             place = self._nodes.setdefault(node_id, _Place(endpoint))
-        return await self._connection(place)
+        try:
+            async with asyncio.timeout(patience_s):
+                return await self._connection(place)
+        except TimeoutError as error:
+            raise RemoteTimeout(f"connecting to {endpoint.label} takes longer than {patience_s} s") from error
 
     async def forget(self, node_id: str) -> None:
         """Close the node's connection, and jump hosts that no other node needs."""
         place = self._nodes.pop(node_id, None)
         if place:
             await place.vacate()
+        if not self._jumps:
+            return
         needed = {jump for kept in self._nodes.values() for jump in _jumps_of(kept.endpoint)}
         for endpoint in [endpoint for endpoint in self._jumps if endpoint not in needed]:
             await self._jumps.pop(endpoint).vacate()
@@ -86,13 +94,9 @@ class Connections:
     async def _open(self, place: _Place) -> SshConnection:
         if place.connection:
             await place.connection.close()
-        try:
-            async with asyncio.timeout(self._open_deadline_s):
-                jump = await self._jump(place.endpoint.jump) if place.endpoint.jump else None
-                async with self._turn():
-                    connection = await open_connection(place.endpoint, deadline_s=self._open_deadline_s, jump=jump)
-        except TimeoutError as error:
-            raise RemoteTimeout(f"connecting to {place.endpoint.label} took too long") from error
+        jump = await self._jump(place.endpoint.jump) if place.endpoint.jump else None
+        async with self._turn():
+            connection = await open_connection(place.endpoint, deadline_s=self._open_deadline_s, jump=jump)
         place.connection = connection
         return connection
 

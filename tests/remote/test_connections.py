@@ -81,6 +81,7 @@ async def test_dead_nodes_do_not_keep_living_ones_waiting(
     sshd: Sshd, other_sshd: Sshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "TURN_S", 0.05)
+    monkeypatch.setattr(module, "CONNECTS_AT_ONCE", 4)
     other_sshd.pause()
     connections = Connections(open_deadline_s=1.5)
     dead = [asyncio.create_task(connections.get(f"dead_{n}", other_sshd.endpoint())) for n in range(20)]
@@ -90,6 +91,25 @@ async def test_dead_nodes_do_not_keep_living_ones_waiting(
     results = await asyncio.gather(*dead, return_exceptions=True)
     assert all(isinstance(result, RemoteTimeout) for result in results)
     assert connections._turns._value == module.CONNECTS_AT_ONCE
+    await connections.close()
+
+
+async def test_a_queue_is_not_mistaken_for_a_dead_node(
+    sshd: Sshd, other_sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TURN_S", 1.0)
+    monkeypatch.setattr(module, "CONNECTS_AT_ONCE", 1)
+    other_sshd.pause()
+    connections = Connections(open_deadline_s=0.7)
+    dead = [asyncio.create_task(connections.get(f"dead_{n}", other_sshd.endpoint())) for n in range(2)]
+    await asyncio.sleep(0)
+    queued = asyncio.create_task(connections.get("nd_1", sshd.endpoint()))
+    await asyncio.sleep(0)
+    with pytest.raises(RemoteTimeout, match="takes longer"):
+        await connections.get("nd_1", sshd.endpoint(), patience_s=0.1)
+    assert (await queued).is_open
+    results = await asyncio.gather(*dead, return_exceptions=True)
+    assert all(isinstance(result, RemoteTimeout) for result in results)
     await connections.close()
 
 
