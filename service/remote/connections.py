@@ -10,7 +10,7 @@ from service.nodes.endpoint import Endpoint
 from service.remote.ssh import OPEN_DEADLINE_S, SshConnection, open_connection
 
 CONNECTS_AT_ONCE = 32
-"""Each is another node's sshd, so its MaxStartups does not count. A login is mostly waiting, for some seven round trips:
+"""Each is another node's sshd, so its MaxStartups does not count. A login is mostly waiting, for seven round trips:
 with 50 ms for each, four at once would need a minute and a half for a thousand nodes."""
 TURN_S = 0.5
 """How long a connect that gets no answer keeps others from theirs: a living node takes a fifth of this."""
