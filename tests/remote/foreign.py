@@ -65,9 +65,14 @@ class Yard:
     async def start(
         self, *arguments: str, output: str = "> engine.log 2>&1", environment: dict[str, str] | None = None
     ) -> Foreign:
+        """Start an engine in the background of a shell."""
+        line = f"'{sys.executable}' -m sglang.launch_server \"$@\" {output} & wait; sleep 60"
+        return await self.run(line, *arguments, environment=environment)
+
+    async def run(self, line: str, *arguments: str, environment: dict[str, str] | None = None) -> Foreign:
+        """Run a line of shell that starts an engine with `"$@"`."""
         port = free_port()
         words = ["--port", str(port), *arguments]
-        line = f"'{sys.executable}' -m sglang.launch_server \"$@\" {output} & wait; sleep 60"
         shell = subprocess.Popen(
             ["/bin/sh", "-c", line, "sh", *words],
             cwd=self.root,

@@ -16,6 +16,7 @@ from service.errors import RemoteCommandFailed
 from service.remote.messages import LaunchFact, LogFact, Refusal, SignalStep, Watch
 from service.remote.node import NodeSession
 from service.remote.on_node import engines, proc, sockets
+from service.remote.on_node.shared_memory import CLOCK_SLACK_S
 from service.servers.observation import ListenerOwner, ProcessState
 from tests.remote.conftest import Launches, eventually, observing
 from tests.remote.foreign import STAND_IN, Foreign, Yard, is_alive
@@ -138,6 +139,27 @@ async def test_kill_ends_the_descendants_and_leaves_the_shell_of_the_same_group(
     assert foreign.log_path.exists()
 
 
+async def test_a_leader_of_session_and_group_takes_only_its_descendants_with_it(yard: Yard) -> None:
+    line = f"(sleep 64 &) ; exec '{sys.executable}' -m sglang.launch_server \"$@\" > engine.log 2>&1"
+    foreign = await yard.run(line)
+    assert foreign.shell.pid == foreign.found.pid
+    in_group = [stat for stat in engines.living().values() if stat.group == foreign.shell.pid]
+    (neighbour,) = [stat for stat in in_group if proc.command(stat.pid) == "sleep 64"]
+    yard.pids.add(neighbour.pid)
+    assert neighbour.pid not in foreign.found.member_pids
+    launch_id = await adopted(yard.node, foreign)
+    async with observing(yard.node, [Watch(launch_id, foreign.port, "127.0.0.1", 0)]) as (_, facts):
+        seen = await facts.until(
+            lambda: [f.process for f in facts.said if isinstance(f, LaunchFact) and f.process][-1:]
+        )
+        assert seen[0].member_count <= len(foreign.found.member_pids)
+    answer = await yard.node.signal(launch_id, SignalStep.KILL)
+    assert set(answer.pids) == set(foreign.found.member_pids)
+    assert answer.process.member_count == 0
+    assert (await yard.node.verify(launch_id, port=foreign.port)).is_clear
+    assert is_alive(neighbour.pid)
+
+
 async def test_what_a_dead_adopted_engine_left_is_found_and_ended(yard: Yard) -> None:
     foreign = await yard.start()
     launch_id = await adopted(yard.node, foreign)
@@ -171,6 +193,8 @@ async def test_shared_memory_from_before_the_adoption_is_its_own(yard: Yard) -> 
     foreign = await yard.start()
     path = Path("/dev/shm") / f"sgl_shm_kv_{foreign.found.pid}_ab12"
     path.write_bytes(b"x")
+    as_old_as_may_be = foreign.found.started_at.timestamp() - CLOCK_SLACK_S + 0.1
+    os.utime(path, (as_old_as_may_be, as_old_as_may_be))
     try:
         launch_id = await adopted(yard.node, foreign)
         await yard.node.signal(launch_id, SignalStep.KILL)
