@@ -16,6 +16,10 @@ DRAFT_LAYER_TENSORS = ("mtp", "eh_proj", "enorm", "hnorm", "model.layers.{layers
 The node puts the number of layers, and one less, in place of the braces.
 """
 INDEX_NAME = "model.safetensors.index.json"
+QUANTIZATION_FILE = "hf_quant_config.json"
+"""Where one trainer says how the weights are quantised, beside or instead of config.json."""
+PACKED_TYPES = frozenset({"F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F4", "U8", "I8", "I32"})
+"""Types that only quantised weights have."""
 PICKLES = (".bin", ".pt")
 NOT_WEIGHTS = frozenset({"training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt"})
 """Pickles that the loader passes over (facts: drafts §1.3)."""

@@ -10,6 +10,7 @@ from service.sglang.speculative.weights import TOKEN_MAP, Dropped, Expected, Kin
 from service.sglang.versions import Version
 
 CLASS_NAME = "LlamaForCausalLMEagle3"
+MANY_LAYERS_SINCE = V0_5_16
 DEFAULT_AUX_COUNT = 3
 COUNT_LIMIT = 256
 """More layers or hidden states than this are not gone through: no draft has them, but a configuration may say so."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.sglang.model_config import ModelConfig
-from service.sglang.model_files import ModelFiles, Tensor
+from service.sglang.model_files import Tensor
 
 _FLOATS = frozenset({"BF16", "F16", "F32"})
 _EXPERT = re.compile(r"experts\.(\d+)\.")
@@ -117,12 +117,12 @@ class MtpLayer:
         return all(tensor.dtype in _FLOATS for tensor in self.found)
 
 
-def find_layer(draft: ModelFiles, config: ModelConfig, scheme: Scheme) -> MtpLayer:
-    """Return what the files of a draft, or of the target that carries it, hold of the layer."""
+def find_layer(tensors: Sequence[Tensor], config: ModelConfig, scheme: Scheme) -> MtpLayer:
+    """Return what the tensors of a draft, or of the target that carries it, hold of the layer."""
     count = config.text.whole("num_hidden_layers")
     number = 0 if count == 1 else count
     prefix = scheme.prefix.replace("{layer}", "?" if number is None else str(number))
-    found = tuple(tensor for tensor in draft.loaded_tensors if tensor.name.startswith(prefix))
+    found = tuple(tensor for tensor in tensors if tensor.name.startswith(prefix))
     if not found:
         return MtpLayer(prefix, (), (f"{prefix}*",), ())
     names = {tensor.name: tensor for tensor in found}
@@ -130,7 +130,7 @@ def find_layer(draft: ModelFiles, config: ModelConfig, scheme: Scheme) -> MtpLay
     missing += [f"{prefix}{piece}*" for piece in scheme.body if not any(n.startswith(prefix + piece) for n in names)]
     if scheme.is_like_last_layer and number:
         last = f"model.layers.{number - 1}."
-        missing += _lacking(found, prefix, [t for t in draft.loaded_tensors if t.name.startswith(last)], last)
+        missing += _lacking(found, prefix, [t for t in tensors if t.name.startswith(last)], last)
     wrong = tuple(_wrong_shapes(names, prefix, scheme, config.text.whole("hidden_size")))
     return MtpLayer(prefix, found, tuple(dict.fromkeys(missing)), wrong)
 

@@ -88,10 +88,10 @@ def capture_since(architecture: str) -> Version | None:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The layers before which states are taken. An index at or beyond the number of layers is never reached."""
+    """The layers whose input is taken. What goes into a layer beyond `last` is never reached."""
 
     layers: tuple[int, ...]
-    is_default: bool
+    last: int
     adds_one: bool
 
 
@@ -102,13 +102,15 @@ def captured_layers(
 
     Ids mean "output of layer" and get one added; the exceptions are those of facts: drafts §3.
     """
+    takes_end = architecture == "GptOssForCausalLM" and release >= V0_5_23
+    last = layer_count if takes_end else layer_count - 1
     if layer_ids is None:
         shift = 1 if architecture == "MiniMaxM3SparseForConditionalGeneration" else 0
         default = (2 + shift, layer_count // 2 + shift, layer_count - 3 + shift)
-        return Captured(default, is_default=True, adds_one=bool(shift))
+        return Captured(default, last, adds_one=bool(shift))
     adds_one = True
     if architecture in _TAKES_BOUNDARIES and release >= V0_5_16:
         adds_one = bool(layer_ids) and layer_ids[0] == 1
-    elif architecture == "GptOssForCausalLM" and release >= V0_5_23:
+    elif takes_end:
         adds_one = not layer_ids or max(layer_ids) != layer_count
-    return Captured(tuple(item + adds_one for item in layer_ids), is_default=False, adds_one=adds_one)
+    return Captured(tuple(item + adds_one for item in layer_ids), last, adds_one=adds_one)
