@@ -55,24 +55,32 @@ START = Marks.begin(at(0)).fold(look(1))
 
 
 @pytest.mark.parametrize(
-    ("second", "source", "grade"),
+    ("second", "source", "grade", "value"),
     [
-        (look(60, span=replace(CAPTURING, progress=Progress(4, 52, "graphs"))), MarkSource.PROGRESS, Grade.DECISIVE),
-        (look(60, span=WARMING, lines=21), MarkSource.PHASE, Grade.DECISIVE),
-        (look(60, read_bytes=904 * MIB), MarkSource.BYTES_READ, Grade.DECISIVE),
-        (look(60, gpu_memory_mib=76_004), MarkSource.GPU_MEMORY, Grade.DECISIVE),
-        (look(60, listener=ListenerOwner.OURS), MarkSource.LISTENER, Grade.DECISIVE),
-        (look(60, answer=HealthAnswer.UNAVAILABLE), MarkSource.HEALTH, Grade.DECISIVE),
-        (look(60, members=11), MarkSource.PROCESSES, Grade.SUPPORTING),
-        (look(60, members=9), MarkSource.PROCESSES, Grade.SUPPORTING),
-        (look(60, rss_mib=4_064), MarkSource.RESIDENT_MEMORY, Grade.SUPPORTING),
-        (look(60, lines=21), MarkSource.LOG_LINES, Grade.TALK),
+        (
+            look(60, span=replace(CAPTURING, progress=Progress(4, 52, "graphs"))),
+            MarkSource.PROGRESS,
+            Grade.DECISIVE,
+            "4 of 52 graphs",
+        ),
+        (look(60, span=WARMING, lines=21), MarkSource.PHASE, Grade.DECISIVE, "warming_up"),
+        (look(60, read_bytes=904 * MIB), MarkSource.BYTES_READ, Grade.DECISIVE, "904 MiB"),
+        (look(60, gpu_memory_mib=76_004), MarkSource.GPU_MEMORY, Grade.DECISIVE, "76,004 MiB"),
+        (look(60, listener=ListenerOwner.OURS), MarkSource.LISTENER, Grade.DECISIVE, "ours"),
+        (look(60, answer=HealthAnswer.UNAVAILABLE), MarkSource.HEALTH, Grade.DECISIVE, "503"),
+        (look(60, answer=HealthAnswer.OK), MarkSource.HEALTH, Grade.DECISIVE, "200"),
+        (look(60, members=11), MarkSource.PROCESSES, Grade.SUPPORTING, "11"),
+        (look(60, members=9), MarkSource.PROCESSES, Grade.SUPPORTING, "9"),
+        (look(60, rss_mib=4_064), MarkSource.RESIDENT_MEMORY, Grade.SUPPORTING, "4,064 MiB"),
+        (look(60, lines=21), MarkSource.LOG_LINES, Grade.TALK, "21"),
     ],
 )
-def test_each_source_makes_marks_of_its_grade(second: Observation, source: MarkSource, grade: Grade) -> None:
+def test_each_source_makes_marks_of_its_grade(
+    second: Observation, source: MarkSource, grade: Grade, value: str
+) -> None:
     marks = START.fold(second)
     assert marks.last_mark is not None
-    assert (marks.last_mark.source, marks.last_mark.at) == (source, at(60))
+    assert (marks.last_mark.source, marks.last_mark.value, marks.last_mark.at) == (source, value, at(60))
     assert marks.picture.last[grade] == marks.last_mark
 
 

@@ -23,7 +23,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from service.servers.observation import Observation
-from service.servers.progress.sight import LogPlace, MarkSource, Sight, is_moved, sight_of
+from service.servers.progress.sight import LogPlace, MarkSource, Sight, is_moved, level_text, sight_of
 from service.sglang.metrics import EngineCounters
 from service.sglang.phases import Phase
 from service.sglang.startup_log import Progress
@@ -217,7 +217,7 @@ def _tracked(track: Track | None, source: MarkSource, level: float, at: datetime
     if not has_moved:
         return track, None
     gain = level - track.level
-    return Track(level, track.known_since, at, gain), Mark(source, f"{level:g}", at, gain)
+    return Track(level, track.known_since, at, gain), Mark(source, level_text(source, level), at, gain)
 
 
 def _log_marks(before: Picture, sight: Sight, tracks: dict[MarkSource, Track]) -> dict[MarkSource, Mark]:

@@ -68,6 +68,21 @@ def is_moved(source: MarkSource, old: float, new: float) -> bool | None:
     return _MOVES[source](old, new)
 
 
+def level_text(source: MarkSource, level: float) -> str:
+    """Return a level as words for people."""
+    match source:
+        case MarkSource.BYTES_READ:
+            return f"{level / 2**20:,.0f} MiB"
+        case MarkSource.RESIDENT_MEMORY | MarkSource.GPU_MEMORY:
+            return f"{level:,.0f} MiB"
+        case MarkSource.HEALTH:
+            return "200" if level > _HEALTH_STEPS[HealthAnswer.UNAVAILABLE] else "503"
+        case MarkSource.LISTENER:
+            return "ours"
+        case _:
+            return f"{level:,.0f}"
+
+
 @dataclass(frozen=True, slots=True)
 class LogPlace:
     """How far the log has come."""
