@@ -20,6 +20,8 @@ from tests.remote.conftest import Launches, eventually
 from tests.sshd import Sshd
 
 HIDDEN = "sk-very-secret-1"
+ENGINES = Path(__file__).parents[2] / ".engines"
+PY_SPY = shutil.which("py-spy") or next(map(str, sorted(ENGINES.glob("*/bin/py-spy"))), None)
 FAKE_PY_SPY = """#!/bin/sh
 # usage: py-spy dump --pid PID --nonblocking
 echo "$@" >> "{root}/calls"
@@ -214,9 +216,9 @@ def test_a_long_dump_is_cut_and_no_secret_with_it(tmp_path: Path) -> None:
     assert (text, error) == ("x" * filler + "*" * 5 + hang_evidence.CUT, "")
 
 
-@pytest.mark.skipif(shutil.which("py-spy") is None, reason="needs py-spy on the path")
+@pytest.mark.skipif(PY_SPY is None, reason="needs py-spy on the path, or an engine in .engines/")
 async def test_the_real_py_spy_tells_the_stack_of_running_and_stopped_processes(bench: Bench) -> None:
-    (bench.root / "py-spy").symlink_to(shutil.which("py-spy") or "")
+    (bench.root / "py-spy").symlink_to(PY_SPY or "")
     launch_id, pid = await bench.start("sglang::scheduler_TP0")
     os.kill(pid, signal.SIGSTOP)
     evidence = await bench.node.hang_evidence(launch_id, python=sys.executable)
