@@ -2,7 +2,8 @@
 PYTHON := .venv/bin/python
 ENGINES := 0.5.23 0.5.16 0.5.10.post1
 
-.PHONY: setup demo test check test-engine test-engines openapi lock score bench-detection
+.PHONY: setup demo test check test-engine test-engines openapi lock score fuzz \
+    bench-detection bench-start-overhead bench-watch-fleet bench-verdict-matrix bench-read-log
 
 setup:
 	@tools/setup.sh
@@ -45,5 +46,9 @@ lock: setup
 score: setup
 	@$(PYTHON) tools/score.py
 
-bench-detection: setup
-	@$(PYTHON) bench/detection.py
+# The benchmarks; numbers depend on the machine, so compare within one run.
+bench-detection bench-start-overhead bench-watch-fleet bench-verdict-matrix bench-read-log: setup
+	@PYTHONPATH=. $(PYTHON) bench/$(subst -,_,$(@:bench-%=%)).py
+
+fuzz: setup
+	@PYTHONPATH=. $(PYTHON) tools/fuzz_log_reader.py --seconds 600

@@ -1,6 +1,6 @@
 """What Vigil adds to a start: launch-to-ready through Vigil over the bare command, on the real engine, in pairs.
 
-Each pair runs the bare command (until /health first answers 200) and a launch through Vigil (until `ready` is recorded),
+Each pair runs the bare command, until /health first answers 200, and a launch through Vigil, until `ready` is recorded;
 in turn, so that both see the same machine. Needs `make test-engine` to have installed the engine.
 """
 

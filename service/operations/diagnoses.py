@@ -33,11 +33,18 @@ class Complaint:
     ended_at: datetime | None
 
 
-def diagnosis_of(log: StartupLog, process: ProcessFact, engine_version: str | None) -> Diagnosis | None:
-    """Return why a launch failed, from its log and its exit; None when neither shows a failure."""
+def diagnosis_of(
+    log: StartupLog, process: ProcessFact, engine_version: str | None, *, is_stalled: bool
+) -> Diagnosis | None:
+    """Return why a launch failed, from its log, its exit and whether it stood still; None without a failure."""
     return diagnose(
         log,
-        Circumstances(has_exited=process.state in _ENDED, exit_code=process.exit_code, engine_version=engine_version),
+        Circumstances(
+            has_exited=process.state in _ENDED,
+            exit_code=process.exit_code,
+            engine_version=engine_version,
+            is_stalled=is_stalled,
+        ),
     )
 
 

@@ -52,6 +52,8 @@ class HealthProbe:
             if not health_is_needed(self._live.health, self.verdicts.flow, self._control.now(), is_ready=is_ready):
                 return
         await self._ask()
+        if self.verdicts is not None and self._live.health.answer is not HealthAnswer.OK:
+            self.verdicts.fold_counters(await self._counters(), self._control.now())  # did it work while it was asked?
 
     async def _counters(self) -> EngineCounters | None:
         reply = await ask(

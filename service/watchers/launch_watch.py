@@ -58,6 +58,7 @@ class LaunchWatch:
         self.server = server
         self.launch = launch
         self._submit = submit
+        self._utc_offset_s = utc_offset_s
         self._acting: asyncio.Task[None] | None = None
         self._marks_at: datetime | None = None
         self.live = control.live.launches.setdefault(launch.id, LiveLaunch(log=StartupLog(utc_offset_s=utc_offset_s)))
@@ -124,7 +125,13 @@ class LaunchWatch:
             return
         diagnosis = None
         if move.after is State.FAILED:
-            diagnosis = diagnoses.diagnosis_of(self.live.log, observation.process, self.launch.engine_version)
+            thought = self._verdicts.thought
+            diagnosis = diagnoses.diagnosis_of(
+                self.live.log,
+                observation.process,
+                self.launch.engine_version,
+                is_stalled=thought is not None and thought.is_hung,
+            )
             move = explained(move, diagnosis)
         try:
             seen = recording.Seen(observation, diagnosis)
@@ -148,8 +155,9 @@ class LaunchWatch:
         """Judge the launch and keep what changed; a start that is suspected hung is acted on once."""
         verdicts, before = self._verdicts, self._verdicts.thought
         if self.server.state is State.STARTING:
-            verdicts.fold(observation, now)
-            is_another = verdicts.think_of_start(now, observation.at)
+            heard_at = self._control.live.node(self.server.node_id).heard_at or observation.at
+            verdicts.fold(observation, heard_at)
+            is_another = verdicts.think_of_start(now, heard_at)
         elif self.server.state in _SERVING:
             is_another = verdicts.think_of_serving(self.live.health, now, is_stopping=self._is_draining())
         else:
@@ -182,7 +190,7 @@ class LaunchWatch:
     def _fold_log(self, fact: LogFact) -> None:
         live = self.live
         if fact.offset < live.recent_log.end_offset:
-            live.log = StartupLog()
+            live.log = StartupLog(utc_offset_s=self._utc_offset_s)
             live.recent_log.chunks.clear()
         live.log = live.log.feed(fact.data, self._control.now())
         live.recent_log.append(fact.offset, fact.data)
