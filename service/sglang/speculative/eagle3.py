@@ -59,8 +59,9 @@ class Eagle3Sizes:
 
     @property
     def layer_count(self) -> int:
-        """Return the number of layers, one when it is not stated."""
-        return min(self.config.whole("num_hidden_layers") or 1, COUNT_LIMIT)
+        """Return the number of layers, one when it is not stated, and before 0.5.16, which has no more."""
+        stated = self.config.whole("num_hidden_layers") or 1
+        return min(stated, COUNT_LIMIT) if self.release >= MANY_LAYERS_SINCE else 1
 
     @property
     def uses_aux(self) -> bool:

@@ -127,7 +127,7 @@ def find_layer(tensors: Sequence[Tensor], config: ModelConfig, scheme: Scheme) -
         return MtpLayer(prefix, (), (f"{prefix}*",), ())
     names = {tensor.name: tensor for tensor in found}
     missing = [f"{prefix}{joint}" for joint in scheme.joints if not _has(names, f"{prefix}{joint}")]
-    missing += [f"{prefix}{piece}*" for piece in scheme.body if not any(n.startswith(prefix + piece) for n in names)]
+    missing += [f"{prefix}*{piece}*" for piece in scheme.body if not any(piece in name for name in names)]
     if scheme.is_like_last_layer and number:
         last = f"model.layers.{number - 1}."
         missing += _lacking(found, prefix, [t for t in tensors if t.name.startswith(last)], last)
