@@ -66,8 +66,10 @@ async def test_a_stop_ends_a_pausing_restart(world: World) -> None:
     await world.until_state("one", "stopped")
 
 
-async def test_earlier_starts_give_an_eta_and_a_comparison(world: World) -> None:
-    await place(world)
+async def test_earlier_starts_give_an_eta_and_a_comparison(world: World, tmp_path: Path) -> None:
+    script = tmp_path / "three-seconds.json"
+    script.write_text(json.dumps({"time_scale": 0.5}))
+    await place(world, str(script))
     first = await world.until_state("one", "ready")
     assert first["eta"] is None
     for number in (2, 3, 4):
