@@ -79,10 +79,10 @@ class ModelConfig:
         factor: float = 1
         rope = self.section("rope_scaling") or self.section("rope_parameters")
         if rope and not rope.has("original_max_position_embeddings") and rope.values.get("rope_type") != "llama3":
-            factor = rope.number("factor") or 1
+            factor = max(rope.number("factor") or 1, 0) or 1
         for key in CONTEXT_LENGTH_KEYS:
             length = self.number(key)
-            if length is not None:
+            if length is not None and length > 0:
                 return int(factor * length)
         return DEFAULT_CONTEXT_LENGTH
 
