@@ -66,17 +66,25 @@ async def test_a_stop_ends_a_pausing_restart(world: World) -> None:
     await world.until_state("one", "stopped")
 
 
+async def restart_to_ready(world: World) -> None:
+    """Restart the server and wait until its next launch is ready."""
+    number = (await world.get("/servers/one"))["launch"]["number"] + 1
+
+    def is_next(server: Any) -> bool:
+        return bool(server["state"] == "ready" and server["launch"]["number"] == number)
+
+    await world.post("/servers/one/restart")
+    await world.until("/servers/one", is_next)
+
+
 async def test_earlier_starts_give_an_eta_and_a_comparison(world: World, tmp_path: Path) -> None:
     script = tmp_path / "three-seconds.json"
     script.write_text(json.dumps({"time_scale": 0.5}))
     await place(world, str(script))
     first = await world.until_state("one", "ready")
     assert first["eta"] is None
-    for number in (2, 3, 4):
-        await world.post("/servers/one/restart")
-        await world.until(
-            "/servers/one", lambda item, n=number: item["state"] == "ready" and item["launch"]["number"] == n
-        )
+    for _ in range(3):
+        await restart_to_ready(world)
     history = await world.get("/profiles/p/startup-history?node=atlas")
     assert len(history["starts"]) == 4
     assert {"loading_weights", "capturing_graphs"} <= {item["phase"] for item in history["phases"]}
