@@ -1,6 +1,5 @@
 """The database: two engines on one SQLite file, or one pool on PostgreSQL."""
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -49,7 +48,6 @@ class Database:
 def prepare_state_dir(directory: Path) -> None:
     """Create the state directory with mode 700 if it is not there."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.umask(0o077)
 
 
 def _sqlite_engine(url: str, *, is_writer: bool) -> AsyncEngine:

@@ -46,6 +46,8 @@ VERB_MODULES: Mapping[str, str] = {
     "cached_share": "page_cache",
     "find_engines": "engines",
     "adopt": "adopting",
+    "read_model_files": "model_files",
+    "rename_draft": "draft_rename",
     "observe": "observer",
 }
 

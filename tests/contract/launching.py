@@ -67,7 +67,7 @@ class LaunchContract:
         assert leftovers["is_clear"] is True
 
     def test_launch_complete_restart_stop(self, vigil: Vigil, site: Site) -> None:
-        name = self.place(vigil, site)
+        name = self.place(vigil, site, site.slow(site.recipe()))
         operation = vigil.post(f"/servers/{name}/launch", expect=202)
         phases: list[str] = []
 

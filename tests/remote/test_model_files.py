@@ -184,11 +184,12 @@ BOMBS: Mapping[str, Callable[[], bytes]] = {
     ),
 }
 _MEASURED = """
-import json, resource, sys
+import json, sys
 from service.remote.on_node.model_files import read_model_files
 answer = read_model_files({"models": [{"path": sys.argv[1], "revision": None, "tensors": []}], "environment": {}})
 weight = answer["models"][0]["weights"][0]
-print(json.dumps([weight["problem"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024]))
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(json.dumps([weight["problem"], int(peak.split()[1]) // 1024]))
 """
 MEMORY_MIB = 200
 
