@@ -16,6 +16,7 @@ CONTEXT_LENGTH_KEYS = (
 """Where the engine looks for the context length, in this order (facts: drafts §5)."""
 DEFAULT_CONTEXT_LENGTH = 2048
 _LARGEST = 2**53
+_TEXT_LIMIT = 200
 _TEXT_SECTIONS = ("thinker_config", "llm_config", "language_config", "text_config")
 """Sections that hold the language model of a multimodal one, in the order of the engine."""
 
@@ -43,7 +44,7 @@ class ModelConfig:
     def architectures(self) -> tuple[str, ...]:
         """Return the names of the model's classes; the engine takes the first that it knows."""
         names = self.values.get("architectures")
-        return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+        return tuple(_shown(name) for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
     @property
     def architecture(self) -> str | None:
@@ -67,7 +68,7 @@ class ModelConfig:
     def dtype(self) -> str | None:
         """Return the type of the weights by its stated name, under the new key or the old."""
         found = self.values.get("dtype") or self.values.get("torch_dtype")
-        return found.removeprefix("torch.") if isinstance(found, str) else None
+        return _shown(found.removeprefix("torch.")) if isinstance(found, str) else None
 
     @property
     def context_length(self) -> int:
@@ -94,7 +95,7 @@ class ModelConfig:
         if section is None:
             return None
         method = section.values.get("quant_method") or section.values.get("quant_algo")
-        return method.lower() if isinstance(method, str) else "unnamed"
+        return _shown(method.lower()) if isinstance(method, str) else "unnamed"
 
     def has(self, name: str) -> bool:
         """Tell whether a key is there at all, also with null."""
@@ -138,3 +139,8 @@ def parse_config(text: str) -> ModelConfig:
     if not isinstance(values, dict):
         raise ConfigInvalid("it is no JSON object")
     return ModelConfig(values)
+
+
+def _shown(text: str) -> str:
+    """Return a third party's text so that it can stand in a line of ours."""
+    return text if text.isprintable() and len(text) <= _TEXT_LIMIT else ascii(text)[:_TEXT_LIMIT]

@@ -136,6 +136,8 @@ class ModelFiles:
     tensors: tuple[Tensor, ...] = ()
     has_all_tensors: bool = True
     incomplete_download_count: int = 0
+    tokenizer_sha256: str | None = None
+    """The digest of tokenizer.json, None when there is none."""
     d2t: TokenMap | None = None
     t2d: TokenMap | None = None
 
@@ -208,6 +210,7 @@ def parse_model_files(answer: Mapping[str, Any]) -> ModelFiles:
         ),
         has_all_tensors=answer["has_all_tensors"] is True,
         incomplete_download_count=int(answer["incomplete_downloads"]),
+        tokenizer_sha256=None if answer["tokenizer_sha256"] is None else str(answer["tokenizer_sha256"]),
         d2t=_token_map(answer["d2t"]),
         t2d=_token_map(answer["t2d"]),
     )

@@ -131,12 +131,14 @@ def test_an_adapter_beside_the_model_would_be_loaded(tmp_path: Path) -> None:
         (["NobodyForCausalLM"], "0.5.23", "warn", "not among"),
         (["NobodyForCausalLM"], "0.5.30", "warn", "is newer"),
         ([], "0.5.23", "fail", "names no architectures"),
+        (["\x1b[2J" + "x" * 999], "0.5.23", "warn", "not among"),
     ],
 )
 def test_the_class_must_be_there(directory: Path, names: list[str], version: str, outcome: str, told: str) -> None:
     (directory / "config.json").write_text(json.dumps({**TARGET_CONFIG, "architectures": names}))
     check = judge(read(directory), version=version)[CheckCode.MODEL_ARCHITECTURE]
     assert (check.outcome, told in check.found) == (outcome, True), check.found
+    assert check.found.isprintable()
 
 
 @pytest.mark.parametrize(

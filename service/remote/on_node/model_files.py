@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import hashlib
 import json
 import os
 import sys
@@ -14,6 +15,7 @@ from .safetensors import NAME_LIMIT, Header, Tensor, Unsound, fits_a_name, heade
 
 CONFIG_LIMIT = 1 << 20
 INDEX_LIMIT = 32 << 20
+TOKENIZER_LIMIT = 64 << 20
 INDEX_NAME = "model.safetensors.index.json"
 FILES_LIMIT = 4000
 LISTED_TENSORS_LIMIT = 20000
@@ -82,6 +84,7 @@ def _model(model: Dict[str, Any], environment: Dict[str, str]) -> Dict[str, Any]
         "index": _index(directory, weights) if INDEX_NAME in names else None,
         "weights": [weight.answer for weight in weights],
         **_tensors(weights, _wanted(model["tensors"], config["text"])),
+        "tokenizer_sha256": _digest(os.path.join(directory, "tokenizer.json")),
         "d2t": _map_facts(directory, weights, "d2t"),
         "t2d": _map_facts(directory, weights, "t2d"),
     }
@@ -133,6 +136,14 @@ def _read_limited(path: str, limit: int) -> bytes:
     if len(raw) > limit:
         raise Unsound("too_large", "it is longer than %d bytes" % limit)
     return raw
+
+
+def _digest(path: str) -> Optional[str]:
+    """Return a digest of a file, None when it cannot be read or is longer than any tokenizer."""
+    try:
+        return hashlib.sha256(_read_limited(path, TOKENIZER_LIMIT)).hexdigest()
+    except Unsound:
+        return None
 
 
 def _weights(directory: str, names: Iterable[str]) -> List[_Weight]:

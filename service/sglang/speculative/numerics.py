@@ -96,7 +96,8 @@ def _flags(pair: Pair) -> Iterator[Finding]:
     for name, meant in _UNREAD_FLAGS.items():
         for section in (eagle, config):
             if section.has(name) and section.values[name] not in meant:
-                yield warn(f"{name} is {section.values[name]!r}, which no SGLang reads: it computes as with {meant[0]}")
+                value = str(section.values[name])[:20]
+                yield warn(f"{name} is {value!r}, which no SGLang reads: it computes as with {meant[0]}")
 
 
 def _computing_type(config: ModelConfig) -> str:

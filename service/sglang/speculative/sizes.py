@@ -56,7 +56,8 @@ def check_vocabulary(pair: Pair) -> Check:
         return skipped(code, "a config.json does not state vocab_size")
     facts = {"target": target, "draft": draft, "draft_vocab_size": pair.draft_config.values.get("draft_vocab_size")}
     findings = [*_vocabulary(pair, target, draft), *_draft_vocabulary(pair, target), *_special_tokens(pair)]
-    return concluded(code, findings, otherwise=f"both have a vocabulary of {target}", facts=facts)
+    otherwise = f"both have a vocabulary of {target}; {_tokenizers(pair)}"
+    return concluded(code, findings, otherwise=otherwise, facts=facts)
 
 
 def check_tensor_parallel(pair: Pair) -> Check:
@@ -123,8 +124,18 @@ def _draft_vocabulary(pair: Pair, target: int) -> Iterator[Finding]:
             yield fail(f"{text}; the draft has {value} of the {target} tokens", "drop the flag")
 
 
+def _tokenizers(pair: Pair) -> str:
+    if pair.draft.tokenizer_sha256 is None or pair.target.tokenizer_sha256 is None:
+        return "their tokenizers cannot be compared, one has no tokenizer.json"
+    return "their tokenizer.json is the same"
+
+
 def _special_tokens(pair: Pair) -> Iterator[Finding]:
-    """Yield special tokens that both configurations state and state differently: a draft of another tokenizer."""
+    """Yield signs of another tokenizer: another file, or other special tokens in the configuration."""
+    target_digest, draft_digest = pair.target.tokenizer_sha256, pair.draft.tokenizer_sha256
+    if target_digest and draft_digest and target_digest != draft_digest:
+        text = "tokenizer.json of draft and target differ: if ids differ too, almost no draft token is accepted"
+        yield warn(text, "take the draft that was trained for this tokenizer")
     for name in ("bos_token_id", "eos_token_id"):
         target, draft = (_ids(config.text.values.get(name)) for config in (pair.target_config, pair.draft_config))
         if target and draft and not target & draft:

@@ -171,7 +171,10 @@ def match(tensors: Iterable[Tensor], loader: Loader) -> Match:
 
 
 def _mismatch(tensor: Tensor, parts: Sequence[Expected], release: Version) -> WrongShape | None:
-    """Return what is wrong with a tensor's shape. A tensor for all parts has their rows one after the other."""
+    """Return what is wrong with a tensor's shape.
+
+    A tensor for all parts has their rows one after the other, and is sliced into them.
+    """
     if not parts:
         return None
     first = parts[0]
@@ -180,7 +183,7 @@ def _mismatch(tensor: Tensor, parts: Sequence[Expected], release: Version) -> Wr
         rows = [part.shape[0] for part in parts]
         total = None if None in rows else sum(row for row in rows if row is not None)
         wanted = (total, *first.shape[1:])
-    effect = _effect(tensor.shape, wanted, Kind.PLAIN if len(parts) > 1 else first.kind, release)
+    effect = _effect(tensor.shape, wanted, Kind.SLICED_ROWS if len(parts) > 1 else first.kind, release)
     return WrongShape(tensor.name, tensor.shape, wanted, effect) if effect else None
 
 

@@ -202,6 +202,26 @@ def test_standalone_wants_one_vocabulary(workshop: Workshop, version: str, outco
     assert check.outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("target", "draft", "outcome", "told"),
+    [
+        ("{}", "{}", "pass", "is the same"),
+        ("{}", None, "pass", "cannot be compared"),
+        ("{}", "{ }", "warn", "tokenizer.json of draft and target differ"),
+    ],
+)
+def test_tokenizers_are_compared_as_files(
+    workshop: Workshop, target: str, draft: str | None, outcome: str, told: str
+) -> None:
+    made = workshop.draft()
+    workshop.target()
+    (workshop.target_path / "tokenizer.json").write_text(target)
+    if draft is not None:
+        (workshop.root / "draft1" / "tokenizer.json").write_text(draft)
+    check = workshop.judge(read(made.path))[CheckCode.DRAFT_VOCABULARY]
+    assert (check.outcome, told in check.found) == (outcome, True), check.found
+
+
 @pytest.mark.parametrize("version", RELEASES)
 def test_a_small_vocabulary_without_its_map_is_refused(workshop: Workshop, version: str) -> None:
     check = workshop.judge(workshop.draft(WITHOUT_MAP), version)[CheckCode.DRAFT_TOKEN_MAP]

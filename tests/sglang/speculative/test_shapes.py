@@ -20,6 +20,7 @@ from tests.sglang.speculative.checkpoints import (
     VOCABULARY,
     Workshop,
 )
+from tests.sglang.speculative.test_layouts import FUSED
 
 SHAPES = CheckCode.DRAFT_WEIGHT_SHAPES
 ERROR, CUT, PADDED = "error", "cut", "padded"
@@ -46,6 +47,23 @@ WRONG = [
     ("midlayer.self_attn.o_proj.weight", (HIDDEN, HIDDEN - 8), ERROR, PADDED),
     ("midlayer.input_layernorm.weight", (HIDDEN, 1), ERROR, ERROR),
 ]
+WRONG_FUSED = [
+    ("midlayer.self_attn.qkv_proj.weight", (144, 2 * HIDDEN), CUT, CUT),
+    ("midlayer.self_attn.qkv_proj.weight", (112, 2 * HIDDEN), ERROR, ERROR),
+    ("midlayer.mlp.gate_up_proj.weight", (2 * INNER + 8, HIDDEN), CUT, CUT),
+    ("midlayer.mlp.gate_up_proj.weight", (2 * INNER - 8, HIDDEN), ERROR, ERROR),
+    ("midlayer.mlp.gate_up_proj.weight", (2 * INNER, HIDDEN + 8), ERROR, ERROR),
+]
+
+
+@pytest.mark.parametrize(("name", "shape", "effect", "_"), WRONG_FUSED)
+def test_a_tensor_that_is_fused_already_is_sliced(
+    workshop: Workshop, name: str, shape: tuple[int, ...], effect: str, _: str
+) -> None:
+    check = workshop.judge(workshop.draft({**FUSED, name: shape}))[SHAPES]
+    wrong = check.facts["wrong"]
+    assert isinstance(wrong, list)
+    assert [(item["name"], item["wanted"], item["effect"]) for item in wrong] == [(name, list(FUSED[name]), effect)]
 
 
 @pytest.mark.parametrize("version", RELEASES)
