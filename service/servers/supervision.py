@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from service.clock import to_text
 from service.servers.observation import ListenerOwner, Observation, ProcessState
@@ -11,6 +11,9 @@ from service.servers.states import Move, Reason, State
 from service.sglang.exits import exit_meaning
 from service.sglang.health import HealthAnswer
 
+ABSENT_AFTER_S = 5
+"""A launch directory is missed only in facts so much younger than the start: the observer looks four times a second, and
+what it saw before the directory was made may still be on its way."""
 _WATCHED_STATES = frozenset({State.STARTING, State.READY, State.UNREADY})
 
 
@@ -21,8 +24,8 @@ class Facts:
     state: State
     created_at: datetime
     """When the launch was asked for."""
-    has_started: bool
-    """Whether the supervisor is known to have been started on the node."""
+    started_at: datetime | None
+    """When the supervisor was known to have been started on the node."""
     is_log_quiet: bool
     """The log level hides the ready line, so it cannot be asked for."""
     start_limit_s: int | None
@@ -67,7 +70,7 @@ def _lost(facts: Facts, observation: Observation, _now: datetime) -> Move | None
     state = observation.process.state
     if state is ProcessState.LOST:
         return _failed(Reason.PROCESS_LOST, "the process is gone and left no exit code", observation)
-    if state is ProcessState.ABSENT and facts.has_started:
+    if state is ProcessState.ABSENT and _is_seen_after_start(facts, observation):
         return _failed(Reason.PROCESS_LOST, "the launch directory is gone from the node", observation)
     return None
 
@@ -131,6 +134,10 @@ RULES: tuple[Callable[[Facts, Observation, datetime], Move | None], ...] = (
     _recovered,
 )
 """The order is the specification: the end of a process outweighs whatever it said before."""
+
+
+def _is_seen_after_start(facts: Facts, observation: Observation) -> bool:
+    return facts.started_at is not None and observation.at - facts.started_at >= timedelta(seconds=ABSENT_AFTER_S)
 
 
 def _answers(observation: Observation) -> bool:

@@ -200,7 +200,7 @@ class LaunchWatch:
         return Facts(
             state=self.server.state,
             created_at=self.launch.created_at,
-            has_started=self.launch.started_at is not None,
+            started_at=self.launch.started_at,
             is_log_quiet=self.launch.is_adopted or is_log_quiet(self._profile),
             start_limit_s=self._profile.limits.start_s,
             serving=self._verdicts.serving(self.live.health, now, is_stopping=self._is_draining()),

@@ -123,7 +123,7 @@ def sweep(count: int, *, first_seed: int = 0) -> Sweep:
     return Sweep(looks, tuple(false), tuple(missed), tuple(detections))
 
 
-_FACTS = Facts(State.STARTING, BEGAN_AT, has_started=True, is_log_quiet=False, start_limit_s=None)
+_FACTS = Facts(State.STARTING, BEGAN_AT, started_at=BEGAN_AT, is_log_quiet=False, start_limit_s=None)
 
 
 def _next(

@@ -24,7 +24,13 @@ from service.sglang.phases import Phase
 from service.sglang.startup_log import StartupLog
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
-STARTING = Facts(State.STARTING, NOW - timedelta(minutes=5), has_started=True, is_log_quiet=False, start_limit_s=None)
+STARTING = Facts(
+    State.STARTING,
+    NOW - timedelta(minutes=5),
+    started_at=NOW - timedelta(minutes=5),
+    is_log_quiet=False,
+    start_limit_s=None,
+)
 READY = replace(STARTING, state=State.READY)
 UNREADY = replace(STARTING, state=State.UNREADY)
 READY_LOG = StartupLog().feed(b"[2026-11-29 11:59:00] The server is fired up and ready to roll!\n", NOW).reading
@@ -105,11 +111,21 @@ def test_an_exit_names_phase_code_and_meaning() -> None:
 
 
 def test_no_directory_before_the_start_is_no_failure() -> None:
-    waiting = replace(STARTING, has_started=False)
+    waiting = replace(STARTING, started_at=None)
     assert (
         decide(waiting, seen(ProcessState.ABSENT, ListenerOwner.NONE, HealthAnswer.UNASKED, is_ready=False), NOW)
         is None
     )
+
+
+def test_what_was_seen_before_the_directory_was_made_is_no_loss() -> None:
+    """The service knows of the start before the observer's next look has come in."""
+    absent = seen(ProcessState.ABSENT, ListenerOwner.NONE, HealthAnswer.UNASKED, is_ready=False)
+    just_started = replace(STARTING, started_at=NOW - timedelta(seconds=1))
+    assert decide(just_started, absent, NOW) is None
+    move = decide(just_started, replace(absent, at=NOW + timedelta(seconds=5)), NOW + timedelta(seconds=5))
+    assert move is not None
+    assert move.reason is Reason.PROCESS_LOST
 
 
 def test_a_silent_engine_is_unready_and_a_busy_one_is_not() -> None:
@@ -150,7 +166,12 @@ observations = st.builds(
     is_ready=st.booleans(),
 )
 facts_of_any_state = st.builds(
-    Facts, st.sampled_from(State), st.just(NOW), st.booleans(), st.booleans(), st.sampled_from([None, 600])
+    Facts,
+    st.sampled_from(State),
+    st.just(NOW),
+    st.sampled_from([None, NOW, NOW - timedelta(minutes=5)]),
+    st.booleans(),
+    st.sampled_from([None, 600]),
 )
 
 
