@@ -12,8 +12,8 @@ from service.sglang.exits import exit_meaning
 from service.sglang.health import HealthAnswer
 
 ABSENT_AFTER_S = 5
-"""A launch directory is missed only in facts so much younger than the start: the observer looks four times a second, and
-what it saw before the directory was made may still be on its way."""
+"""A launch directory is missed only in facts so much younger than the start: what the observer saw before it was made
+may still be on its way."""
 _WATCHED_STATES = frozenset({State.STARTING, State.READY, State.UNREADY})
 
 
