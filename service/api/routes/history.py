@@ -108,7 +108,9 @@ async def list_findings(
 async def list_transitions(
     parts: PartsNeeded,
     page: PageNeeded,
-    subject: Annotated[Literal["server", "node"] | None, Query(description="Only of servers, or of nodes.")] = None,
+    subject: Annotated[
+        Literal["server", "node", "verdict", "policy"] | None, Query(description="Only of this kind.")
+    ] = None,
     server: Annotated[str | None, Query(description="Only of this server.")] = None,
     node: Annotated[str | None, Query(description="Only of this node and its servers.")] = None,
     launch: Annotated[str | None, Query(description="Only of this launch, by its id.")] = None,
