@@ -116,6 +116,23 @@ def test_a_directory_without_weights(tmp_path: Path) -> None:
     assert judge(read(tmp_path))[CheckCode.MODEL_WEIGHT_FILES].outcome == "skipped"
 
 
+@pytest.mark.parametrize(("version", "outcome"), [("0.5.2", "warn"), ("0.5.6.post2", "pass")])
+def test_the_same_weights_consolidated(tmp_path: Path, version: str, outcome: str) -> None:
+    directory = write_model(tmp_path / "m", TARGET_CONFIG, SHAPES)
+    (directory / "consolidated.safetensors").write_bytes((directory / "model.safetensors").read_bytes())
+    assert judge(read(directory), version=version)[CheckCode.MODEL_WEIGHT_FILES].outcome == outcome
+
+
+def test_a_name_that_comes_twice_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(TARGET_CONFIG))
+    header = (
+        b'{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+    )
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"x")
+    check = judge(read(tmp_path))[CheckCode.MODEL_WEIGHT_FILES]
+    assert (check.outcome, "names a twice" in check.found) == ("warn", True)
+
+
 def test_an_adapter_beside_the_model_would_be_loaded(tmp_path: Path) -> None:
     directory = write_model(tmp_path / "m", TARGET_CONFIG, SHAPES)
     (directory / "adapter_model.safetensors").write_bytes((directory / "model.safetensors").read_bytes())

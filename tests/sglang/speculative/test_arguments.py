@@ -155,6 +155,7 @@ def test_flags_grow_from_release_to_release() -> None:
         ({"speculative-algorithm": "NGRAM", "tp-size": 4, "attn-dp-size": 2}, "LlamaForCausalLM", "fail"),
         ({"speculative-algorithm": "NGRAM", "speculative-draft-model-path": "/d"}, "LlamaForCausalLM", "warn"),
         ({**EAGLE, "speculative-algorithm": "EAGLE3", "speculative-token-map": "/m"}, "LlamaForCausalLM", "warn"),
+        ({**EAGLE, "speculative-token-map": "/m"}, "LlamaForCausalLM", "pass"),
         ({**EAGLE, "speculative-use-rejection-sampling": True, **NUMBERS}, "LlamaForCausalLM", "pass"),
         (
             {**EAGLE, "speculative-use-rejection-sampling": True, "speculative-eagle-topk": 4},

@@ -91,6 +91,12 @@ def test_several_layers_need_a_release_that_takes_them(workshop: Workshop, versi
     assert workshop.judge(draft, version)[CheckCode.DRAFT_ARCHITECTURE].outcome == outcome
 
 
+def test_a_type_that_is_not_stated_is_told(workshop: Workshop) -> None:
+    code = CheckCode.DRAFT_ARCHITECTURE
+    assert workshop.judge(workshop.draft(model_type=...))[code].outcome == "warn"
+    assert workshop.judge(workshop.draft(model_type=..., auto_map={}))[code].outcome == "pass"
+
+
 @pytest.mark.parametrize("version", RELEASES)
 def test_a_number_of_layers_must_be_stated(workshop: Workshop, version: str) -> None:
     check = workshop.judge(workshop.draft(num_hidden_layers=...), version)[CheckCode.DRAFT_ARCHITECTURE]

@@ -7,7 +7,7 @@ import pytest
 
 from service.sglang.checks import Check, CheckCode
 from service.sglang.model_files import DRAFT_LAYER_TENSORS
-from service.sglang.speculative.classes import SWITCHES, draft_class, fills_in_own_draft
+from service.sglang.speculative.classes import SWITCHES, draft_class, fills_in_own_draft, is_registered
 from service.sglang.speculative.draft_checks import check_draft
 from service.sglang.versions import Version
 from tests.sglang.speculative.checkpoints import (
@@ -175,7 +175,10 @@ def test_a_target_becomes_a_draft_from_a_release_on() -> None:
     assert draft_class("GlmMoeDsaForCausalLM", Version(0, 5, 10)) == "DeepseekV3ForCausalLMNextN"
     assert draft_class("GlmMoeDsaForCausalLM", Version(0, 5, 23)) == "GlmMoeDsaForCausalLMNextN"
     assert draft_class("LlamaForCausalLM", Version(0, 5, 23)) == "LlamaForCausalLM"
-    for switches in SWITCHES.values():
+    for target, switches in SWITCHES.items():
+        for switch in switches:
+            assert is_registered(switch.draft_class, switch.since)
+            assert is_registered(target, switch.since) or target == "NemotronH_Omni_Reasoning_V3"
         assert [switch.since for switch in switches] == sorted(switch.since for switch in switches)
 
 
