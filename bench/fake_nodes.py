@@ -12,6 +12,7 @@ import itertools
 import json
 import random
 import re
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -48,19 +49,18 @@ class Far:
 
     async def listen(self, *, port: int = 0, host_key: asyncssh.SSHKey | None = None) -> int:
         """Open one more server and return its port."""
-        acceptor = await asyncssh.listen(
+        chosen = port or free_port()
+        self._acceptors[chosen] = await asyncssh.listen(
             "127.0.0.1",
-            port,
-            server_factory=lambda: _Login(self, chosen[0]),
+            chosen,
+            server_factory=lambda: _Login(self, chosen),
             server_host_keys=[host_key or self.host_key],
             encoding=None,
             backlog=4096,
             login_timeout=120,
             **_CRYPTO,
         )
-        chosen = [acceptor.get_port()]
-        self._acceptors[chosen[0]] = acceptor
-        return chosen[0]
+        return chosen
 
     async def spoil(self, port: int, fault: str) -> None:
         """Break a server in one way and end its connections, so that the next login meets it."""
@@ -72,6 +72,13 @@ class Far:
             await self.listen(port=port, host_key=asyncssh.generate_private_key("ssh-ed25519"))
         for connection in self.logins.pop(port, set()):
             connection.abort()
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class _Login(asyncssh.SSHServer):
@@ -172,7 +179,10 @@ class _Verb(asyncssh.SSHServerSession[bytes]):
             self._channel.write(b"".join(json.dumps(line).encode("ascii") + b"\n" for line in lines))
 
     def _answer(self, verb: str) -> None:
-        results = {"inventory": plain_inventory, "engine_version": lambda: {"version": "0.5.23"}}
+        results: dict[str, Callable[[], dict[str, Any]]] = {
+            "inventory": plain_inventory,
+            "engine_version": lambda: {"version": "0.5.23"},
+        }
         known = verb in results
         answer = {"result": results[verb]()} if known else {"failed": f"the fake node has no {verb}"}
         if self._channel is not None:

@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from typing import Any
 
 import asyncssh
 import httpx2
+from fake_nodes import free_port
 from fleet_rows import NodeRow, write_fleet
 
 HERE = Path(__file__).parent
@@ -107,7 +107,7 @@ async def _measure(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
 def _nodes(count: int, ports: dict[str, int]) -> tuple[list[NodeRow], int]:
     """Return `count` nodes, the dead ones spread among them, with one to break in each way among the living."""
     dead = round(count * DEAD_SHARE)
-    closed_port = _closed_port()
+    closed_port = free_port()
     every = count // dead if dead else count + 1
     rows = [
         NodeRow(f"dead-{number:04d}", closed_port)
@@ -122,7 +122,7 @@ def _nodes(count: int, ports: dict[str, int]) -> tuple[list[NodeRow], int]:
 async def _watch(
     directory: Path, far: Child, arguments: argparse.Namespace, *, alive: int, dead: int
 ) -> dict[str, Any]:
-    port = _closed_port()
+    port = free_port()
     settings = {"VIGIL_STATE_DIR": str(directory), "VIGIL_PORT": str(port), "VIGIL_LOG_LEVEL": "ERROR"}
     row: dict[str, Any] = {"nodes": alive + dead, "dead": dead}
     async with (
@@ -249,12 +249,6 @@ async def _child(argv: list[str], settings: dict[str, str]) -> AsyncIterator[Chi
             await process.wait()
 
 
-def _closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text("ascii").rsplit(") ", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -278,27 +272,32 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 def _print(rows: list[dict[str, Any]]) -> None:
     print(f"\n{os.cpu_count()} cores; CPU in % of one core; `others`: what else this machine did in the quiet time")
-    columns = {
-        "nodes": lambda r: f"{r['nodes']}",
-        "dead": lambda r: f"{r['dead']}",
-        "all known s": lambda r: _figure(r["known_s"], 1),
-        "dead told s": lambda r: _figure(r["dead_told_s"], 1),
-        "false losses": lambda r: f"{r['false_losses']}",
-        "CPU": lambda r: _figure(100 * _share(r["quiet"]), 1),
-        "ms/node/s": lambda r: _figure(1000 * _share(r["quiet"]) / r["nodes"], 2),
-        "MiB": lambda r: _figure(r["quiet"]["rss_mib"], 0),
-        "age p50 s": lambda r: _figure(r["quiet"]["age_s"]["p50"], 2),
-        "p99": lambda r: _figure(r["quiet"]["age_s"]["p99"], 2),
-        "lag p99 ms": lambda r: _figure(1000 * r["quiet"]["lag_s"]["p99"], 0),
-        "list p50 ms": lambda r: _figure(r["lists"]["took_ms"]["p50"], 0),
-        "p95": lambda r: _figure(r["lists"]["took_ms"]["p95"], 0),
-        "others": lambda r: _figure(100 * r["others_cores"], 0),
-        **{f"{fault} told s": lambda r, fault=fault: _figure(r["told_s"][fault], 1) for fault in CAUSES},
-    }
-    lines = [list(columns), *([read(row) for read in columns.values()] for row in rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
+    lines = [list(_cells(row)) for row in rows[:1]] + [list(_cells(row).values()) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+
+
+def _cells(row: dict[str, Any]) -> dict[str, str]:
+    """Return a line of the table, by column."""
+    quiet, lists = row["quiet"], row["lists"]["took_ms"]
+    return {
+        "nodes": str(row["nodes"]),
+        "dead": str(row["dead"]),
+        "all known s": _figure(row["known_s"], 1),
+        "dead told s": _figure(row["dead_told_s"], 1),
+        "false losses": str(row["false_losses"]),
+        "CPU": _figure(100 * _share(quiet), 1),
+        "ms/node/s": _figure(1000 * _share(quiet) / row["nodes"], 2),
+        "MiB": _figure(quiet["rss_mib"], 0),
+        "age p50 s": _figure(quiet["age_s"]["p50"], 2),
+        "p99": _figure(quiet["age_s"]["p99"], 2),
+        "lag p99 ms": _figure(1000 * quiet["lag_s"]["p99"], 0),
+        "list p50 ms": _figure(lists["p50"], 0),
+        "p95": _figure(lists["p95"], 0),
+        "others": _figure(100 * row["others_cores"], 0),
+        **{f"{fault} told s": _figure(row["told_s"][fault], 1) for fault in CAUSES},
+    }
 
 
 def _share(measured: dict[str, Any]) -> float:
