@@ -81,6 +81,7 @@ def test_trees_of_drafts_need_a_backend(more: dict[str, Any], version: str, outc
         ("NGRAM", "0.5.6.post2", "pass"),
         ("DFLASH", "0.5.10.post1", "fail"),
         ("DFLASH", "0.5.16", "pass"),
+        ("DSPARK", "0.5.16", "pass"),
         ("UNO", "0.5.16", "warn"),
         ("UNO", "0.5.23", "pass"),
         ("eagle", "0.5.10.post1", "fail"),

@@ -172,6 +172,32 @@ def test_a_draft_of_another_width_is_refused(
     assert check.outcome == "fail"
 
 
+def test_what_a_configuration_does_not_state_is_not_judged(workshop: Workshop) -> None:
+    checks = workshop.judge(workshop.draft(hidden_size=..., vocab_size=...))
+    assert checks[CheckCode.DRAFT_HIDDEN_SIZE].outcome == "skipped"
+    assert checks[CheckCode.DRAFT_VOCABULARY].outcome == "skipped"
+    assert checks[CheckCode.DRAFT_WEIGHT_SHAPES].outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "outcome"),
+    [
+        ("LlamaForCausalLMEagle", {}, "warn"),
+        ("LlamaForCausalLMEagle", {"attention_bias": True}, "pass"),
+        ("Qwen2ForCausalLMEagle", {}, "pass"),
+    ],
+)
+def test_biases_of_an_eagle_2_draft(workshop: Workshop, name: str, options: dict[str, Any], outcome: str) -> None:
+    biases = {f"layers.0.self_attn.{part}_proj.bias": (64 if part == "q" else 32,) for part in "qkv"}
+    draft = workshop.draft({**EAGLE_2, **biases}, architectures=[name], **options)
+    checks = workshop.judge(draft, arguments=with_algorithm("EAGLE"))
+    assert checks[CheckCode.DRAFT_WEIGHT_KEYS].outcome == outcome
+    without = workshop.judge(
+        workshop.draft(EAGLE_2, architectures=[name], **options), arguments=with_algorithm("EAGLE")
+    )
+    assert without[CheckCode.DRAFT_WEIGHT_KEYS].outcome == ("pass" if outcome == "warn" else "fail")
+
+
 def test_the_width_of_a_multimodal_target_is_that_of_its_text_model(workshop: Workshop) -> None:
     text = {**workshop.target_config}
     workshop.target_config = {"architectures": ["Qwen3VLForConditionalGeneration"], "text_config": text}
