@@ -19,10 +19,9 @@ from service.remote.on_node.draft_rename import NOTE_NAME, rename_draft
 from service.remote.on_node.safetensors import read_header
 from service.remote.ssh import SshConnection
 from service.sglang.checks import CheckCode
-from tests.remote.test_model_files import ask, wired
+from tests.remote.test_model_files import ask
 from tests.sglang.speculative.checkpoints import DRAFT_CONFIG, MODELOPT, SPECFORGE, Workshop, read, write_model
 
-__all__ = ["wired"]
 RENAMES = {name: name.replace("layers.0.", "midlayer.") for name in MODELOPT if name.startswith("layers.0.")}
 
 
@@ -266,7 +265,6 @@ def test_an_end_in_between_leaves_nothing(source: Path, tmp_path: Path, number: 
     assert beside(tmp_path / "new") == ["old"]
 
 
-@pytest.mark.usefixtures("wired")
 async def test_a_draft_is_renamed_over_ssh(connection: SshConnection, source: Path, tmp_path: Path) -> None:
     answer = await ask(connection, "rename_draft", order(source, tmp_path / "new"))
     assert answer["result"]["renamed"] == len(RENAMES)

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.remote import bundle
 from service.remote.bundle import PYTHON_ARGV, payload
 from service.remote.on_node import safetensors
 from service.remote.on_node.model_files import read_model_files
@@ -308,13 +307,6 @@ async def ask(connection: SshConnection, verb: str, request: Mapping[str, object
     return json.loads(done.stdout[len(ANSWER_MARK) :])
 
 
-@pytest.fixture
-def wired(monkeypatch: pytest.MonkeyPatch) -> None:
-    verbs = {"read_model_files": "model_files", "rename_draft": "draft_rename"}
-    monkeypatch.setattr(bundle, "VERB_MODULES", {**bundle.VERB_MODULES, **verbs})
-
-
-@pytest.mark.usefixtures("wired")
 async def test_models_are_read_over_ssh(connection: SshConnection, tmp_path: Path) -> None:
     write_model(tmp_path / "draft", DRAFT_CONFIG, SPECFORGE, shards=2)
     models = [{"path": str(tmp_path / name), "revision": None, "tensors": None} for name in ("draft", "nowhere")]
