@@ -25,12 +25,13 @@ async def test_a_frozen_capture_is_told_within_its_deadline_and_by_default_nothi
     verdict = hung["verdict"]
     assert hung["state"] == "starting"
     assert verdict["phase"] == hung["launch"]["phase"] == "capturing_graphs"
-    assert (verdict["last_mark"]["source"], verdict["last_mark"]["value"]) == ("progress", "3 of 52 graphs")
+    # The census of processes comes every five seconds: it may be the later mark of so short a start.
+    assert verdict["last_mark"]["source"] in {"progress", "processes"}
     assert hung["launch"]["progress"] == {"done": 3, "total": 52, "unit": "graphs"}
     assert verdict["hung_at"] <= verdict["since_at"]
     assert HANG_AFTER_S <= seconds_between(verdict["last_mark_at"], verdict["since_at"]) <= HANG_AFTER_S + NOTICE_S
     assert f"{verdict['last_mark_at'][11:19]}, " in verdict["message"]
-    assert "last mark progress 3 of 52 graphs" in verdict["message"]
+    assert "3 of 52 graphs" in verdict["message"]
     assert "deadline 5 s: the profile sets hang_after_s to 5" in verdict["message"]
     assert {"progress", "cpu", "listener"} <= set(verdict["still_since"])
     assert verdict["since_last_mark"]["read_bytes"] == 0
@@ -40,7 +41,7 @@ async def test_a_frozen_capture_is_told_within_its_deadline_and_by_default_nothi
     rows = await stage.transitions(reason="verdict_changed")
     assert [row["after"] for row in rows][-2:] == ["slow", "suspected_hung"]
     assert rows[-1]["subject"] == "verdict"
-    assert rows[-1]["evidence"]["last_mark"]["value"] == "3 of 52 graphs"
+    assert "3 of 52 graphs" in rows[-1]["message"]
 
     launch = await stage.until(f"/launches/{hung['launch']['id']}", lambda launch: launch["hang_evidence"])
     assert "Capturing batches" in launch["hang_evidence"]["log_tail"]

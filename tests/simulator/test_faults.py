@@ -88,7 +88,9 @@ async def test_logins_are_refused_and_accepted_again(node: SimulatedNode) -> Non
 
 async def test_reboot_kills_everything_and_drops_connections(node: SimulatedNode, client: Client) -> None:
     await client.run("setsid sleep 60 >/dev/null 2>&1 </dev/null &")
-    assert [process.command for process in node.processes()] == ["sleep 60"]
+    async with asyncio.timeout(5):
+        while [process.command for process in node.processes()] != ["sleep 60"]:
+            await asyncio.sleep(0.02)  # it is `setsid sleep 60` until that has become the sleep
     await node.reboot()
     await client.wait_closed()
     assert node.processes() == []
