@@ -1,7 +1,12 @@
 """Nodes: host keys, logins, contact, inventory."""
 
 import asyncio
+from typing import Any
 
+import pytest
+from sqlalchemy.exc import TimeoutError as SQLAlchemyTimeout
+
+from service.operations import transitioning
 from service.simulator.demo import node_body
 from tests.fleet.conftest import World
 
@@ -63,6 +68,43 @@ async def test_lost_contact_keeps_the_state_and_comes_back_by_itself(world: Worl
     again = await world.until("/servers/one", lambda document: document["observed_at"] > kept["observed_at"])
     assert (again["state"], again["launch"]["pid"]) == ("ready", server["launch"]["pid"])
     assert await world.reasons("one") == ["launch_requested", "became_ready"]
+
+
+async def test_a_closed_port_is_told_with_its_cause(world: World) -> None:
+    """The connection is lost first; why it cannot be made again is known a moment later, under the same code."""
+    await world.take_in(world.atlas)
+    world.atlas.stop()
+
+    def tells_the_cause(node: Any) -> bool:
+        return node["contact"]["state"] == "lost" and "no connection to" in node["contact"]["detail"]
+
+    async with asyncio.timeout(5):
+        await world.until("/nodes/atlas", tells_the_cause)
+    losses = (await world.get("/transitions?node=atlas&reason=contact_lost"))["items"]
+    assert len(losses) == 1  # the same loss, told better
+
+
+async def test_an_error_while_a_loss_is_written_does_not_end_the_watch(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.take_in(world.atlas)
+    written = transitioning.record_contact
+    failures = []
+
+    async def failing_once(*arguments: Any, **named: Any) -> None:
+        if not failures:
+            failures.append("the database did not answer")
+            raise SQLAlchemyTimeout(failures[0])
+        await written(*arguments, **named)
+
+    monkeypatch.setattr(transitioning, "record_contact", failing_once)
+    world.atlas.drop_connections()
+    async with asyncio.timeout(10):
+        while not failures or world.atlas.connection_count == 0:
+            await asyncio.sleep(0.05)
+    await world.until_contact("atlas", "ok")
+    world.atlas.stop()
+    await world.until_contact("atlas", "lost", "node_unreachable")
 
 
 async def test_a_frozen_node_is_found_out_and_answers_of_the_api_stay_quick(world: World) -> None:
