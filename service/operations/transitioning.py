@@ -119,11 +119,15 @@ async def record_contact(
     at: datetime,
     error: VigilError | None = None,
 ) -> None:
-    """Set a node's contact; a transition is written when it changes or when the cause of its loss does."""
+    """Set a node's contact; a transition is written when it changes or when the code of its loss does.
+
+    What more becomes known of the same loss, such as why it cannot be reached again, replaces the detail.
+    """
     code, detail = (error.code, error.detail) if error else (None, None)
     current = await session.get(Node, node.id, populate_existing=True)
-    if current is None or (current.contact is contact and current.contact_code == code):
+    if current is None or (current.contact, current.contact_code, current.contact_detail) == (contact, code, detail):
         return
+    is_same_loss = current.contact is contact and current.contact_code == code
     before = current.contact
     await session.execute(
         update(Node)
@@ -136,6 +140,8 @@ async def record_contact(
         ),
         execution_options={"synchronize_session": False},
     )
+    if is_same_loss:
+        return
     session.add(
         Transition(
             subject="node",

@@ -44,24 +44,31 @@ class NodeWatcher:
         """Watch until cancelled or the node is deleted.
 
         After a passing fault it tries again, each time later; after one that lasts it waits for somebody to act.
+        Nothing that goes wrong here ends the watch, not even while a loss is being written.
         """
         pause_s = RETRY_FIRST_S
-        while await self._reload_node():
+        while True:
             seen = self._control.changes.count(self._node.id)
             wait_s: float | None = pause_s * random.uniform(0.7, 1.3)  # noqa: S311
-            pause_s = min(pause_s * 2, self._control.settings.retry_max_s)
             try:
-                await self._watch()
-                pause_s = RETRY_FIRST_S
-            except Permanent as error:
-                await self._lose_contact(error)
-                wait_s = None
-            except RemoteError as error:
-                pause_s = RETRY_FIRST_S if self._had_contact else pause_s
-                await self._lose_contact(error)
+                if not await self._reload_node():
+                    return
+                if await self._attempt():
+                    wait_s = None
             except Exception:  # noqa: BLE001  the watcher goes on; what failed is logged with its traceback
                 _events.failure("node_watch_failed", node_id=self._node.id)
+            next_s = RETRY_FIRST_S if self._had_contact else pause_s * 2
+            pause_s = min(next_s, self._control.settings.retry_max_s)
             await self._control.changes.wait([self._node.id], after=seen, timeout_s=wait_s)
+
+    async def _attempt(self) -> bool:
+        """Watch until a fault of the way to the node, and record it; True when it lasts until somebody acts."""
+        try:
+            await self._watch()
+        except RemoteError as error:
+            await self._lose_contact(error)
+            return isinstance(error, Permanent)
+        return False
 
     async def _watch(self) -> None:
         """Connect, observe, and take turns until the connection or the node is gone."""

@@ -89,7 +89,7 @@ async def test_an_error_while_a_loss_is_written_does_not_end_the_watch(
 ) -> None:
     await world.take_in(world.atlas)
     written = transitioning.record_contact
-    failures = []
+    failures: list[str] = []
 
     async def failing_once(*arguments: Any, **named: Any) -> None:
         if not failures:
