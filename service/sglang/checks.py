@@ -18,7 +18,17 @@ class Outcome(StrEnum):
 
 
 class CheckCode(StrEnum):
-    """Every check of a model and its draft, by the name with which a request may override it."""
+    """Every check of a preflight, by the name with which a request may override it."""
+
+    NODE_GPUS = "node_gpus"
+    NODE_PORT = "node_port"
+    NODE_DISK = "node_disk"
+    NODE_SHM = "node_shm"
+    NODE_LIMITS = "node_limits"
+    NODE_DRIVER = "node_driver"
+    NODE_CLOCK = "node_clock"
+    ENGINE_ENVIRONMENT = "engine_environment"
+    ENGINE_ARGUMENTS = "engine_arguments"
 
     MODEL_PATH = "model_path"
     MODEL_CONFIG = "model_config"

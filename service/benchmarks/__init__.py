@@ -1,0 +1,1 @@
+"""Workloads, the canonical metrics of their runs, comparison and history."""
