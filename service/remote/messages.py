@@ -46,6 +46,10 @@ class Refusal(StrEnum):
     """It belongs to a launch already: started by Vigil, or adopted before."""
     PROCESS_NOT_ENGINE = "process_not_engine"
     """It is not the main process of an SGLang server."""
+    CHECKPOINT_UNSOUND = "checkpoint_unsound"
+    """A file of the checkpoint that shall be written anew is cut off, garbled, or changed meanwhile."""
+    DESTINATION_EXISTS = "destination_exists"
+    """Something has the name of the new directory already; nothing is ever written over."""
 
 
 class SignalStep(StrEnum):

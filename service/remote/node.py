@@ -9,6 +9,7 @@ from service.errors import RemoteCommandFailed, RemoteError
 from service.nodes.inventory import Inventory, parse_inventory
 from service.remote import answers
 from service.remote.bundle import PYTHON_ARGV, payload, supervisor_script
+from service.remote.checkpoints import ModelWish, RenamedDraft, model_files, renamed_draft
 from service.remote.messages import (
     CONFIG_PATH,
     Adopted,
@@ -27,6 +28,7 @@ from service.remote.messages import (
 )
 from service.remote.sessions import Stream
 from service.remote.ssh import SshConnection
+from service.sglang.model_files import ModelFiles
 
 ANSWER_MARK = b"VIGIL1 "
 FACT_START = b'{"k":'
@@ -49,6 +51,8 @@ DEADLINES_S: Mapping[str, float] = {
     "cached_share": 20,
     "find_engines": 60,
     "adopt": 30,
+    "read_model_files": 60,
+    "rename_draft": 900,
 }
 """Inventory and verify ask nvidia-smi, whose first call on an idle node of eight GPUs may take 45 s."""
 
@@ -169,6 +173,26 @@ class NodeSession:
         """
         request = {"launch": launch_id, "pid": pid, "start_ticks": start_ticks, "port": port}
         return answers.read(answers.adopted, await self._ask("adopt", request))
+
+    async def read_model_files(
+        self, models: Sequence[ModelWish], *, environment: Mapping[str, str]
+    ) -> tuple[ModelFiles, ...]:
+        """Return what each model's directory holds, in the order asked: of its weights only headers are read.
+
+        A model that is not there is an answer, too (`ModelFiles.problem`). `environment` is what the engine would get
+        beside the login's: it says where the hub's cache is.
+        """
+        request = {"models": [model.request for model in models], "environment": dict(environment)}
+        return answers.read(model_files, await self._ask("read_model_files", request))
+
+    async def rename_draft(self, source: str, destination: str, renames: Mapping[str, str]) -> RenamedDraft:
+        """Write the checkpoint `source` to the new directory `destination`, its tensors renamed: old name to new.
+
+        Whole or not at all; takes as long as the copy does. Refused with DESTINATION_EXISTS, CHECKPOINT_UNSOUND,
+        NO_ROOM, DIRECTORY_UNUSABLE, or ORDER_INVALID: no such source, a name that is not there, two of one name.
+        """
+        request = {"source": source, "destination": destination, "renames": dict(renames)}
+        return answers.read(renamed_draft, await self._ask("rename_draft", request))
 
     async def observe(
         self, *, on_fact: Callable[[NodeFact], None], on_close: Callable[[RemoteError | None], None]
