@@ -1,7 +1,8 @@
 """The database: two engines on one SQLite file, or one pool on PostgreSQL."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ class Database:
     On SQLite a writer begins with BEGIN IMMEDIATE on the one writing connection: a deferred transaction that
     reads and then writes fails at once with "database is locked" when another wrote meanwhile, and no timeout
     helps (measured: 497 of 800 failed, with IMMEDIATE none). Readers are `query_only`. FULL synchronous keeps what
-    was answered with 202 over a loss of power.
+    was answered with 202 over a loss of power. All sessions of one Database belong to one event loop.
     """
 
     def __init__(self, url: str) -> None:
@@ -24,13 +25,19 @@ class Database:
         self.is_sqlite = make_url(url).get_backend_name() == "sqlite"
         self._write_engine = _sqlite_engine(url, is_writer=True) if self.is_sqlite else create_async_engine(url)
         self._read_engine = _sqlite_engine(url, is_writer=False) if self.is_sqlite else self._write_engine
+        self._turn: AbstractAsyncContextManager[None] = asyncio.Lock() if self.is_sqlite else nullcontext()
         self._write_sessions = async_sessionmaker(self._write_engine, expire_on_commit=False)
         self._read_sessions = async_sessionmaker(self._read_engine, expire_on_commit=False)
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncSession]:
-        """Open a session in one write transaction: committed at the end of the block, rolled back on an exception."""
-        async with self._write_sessions() as session, session.begin():
+        """Open a session in one write transaction: committed at the end of the block, rolled back on an exception.
+
+        On SQLite writers take turns in the order they came, for as long as it takes. The pool alone gives up after 30 s,
+        which a thousand nodes that are met at once exceed, and lets who comes later overtake who waits. A writer that
+        opens a second transaction inside its own waits for itself.
+        """
+        async with self._turn, self._write_sessions() as session, session.begin():
             yield session
 
     @asynccontextmanager
