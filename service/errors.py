@@ -15,6 +15,7 @@ VigilError
 │   │   ├── Overtaken           somebody else changed it at the same moment
 │   │   ├── NodeDraining        the node takes no new launches
 │   │   ├── LeftoversRemain     the last launch is not proven gone
+│   │   ├── PreflightFailed     a check says that the launch would fail
 │   │   ├── HostKeyMismatch     the confirmed fingerprint is not the one offered
 │   │   └── WaitPointless       the awaited state will not come by itself
 │   ├── WaitTimedOut            the awaited state did not come in time
@@ -159,6 +160,14 @@ class LeftoversRemain(Conflict):
     code = "leftovers_remain"
     title = "The last launch has left something behind"
     remedy = "POST /servers/{server}/stop to sweep and prove again; the launch says what is left."
+
+
+class PreflightFailed(Conflict):
+    """A check before the launch failed and the request did not override it; `context['preflight']` has them all."""
+
+    code = "preflight_failed"
+    title = "A check before the launch failed"
+    remedy = "Mend what the failed checks name, or name their codes in `override` if you know better."
 
 
 class HostKeyMismatch(Conflict):

@@ -20,6 +20,7 @@ class Outcome(StrEnum):
 class CheckCode(StrEnum):
     """Every check of a preflight, by the name with which a request may override it."""
 
+    PROFILE_SECRETS = "profile_secrets"
     NODE_GPUS = "node_gpus"
     NODE_PORT = "node_port"
     NODE_DISK = "node_disk"

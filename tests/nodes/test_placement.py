@@ -4,7 +4,7 @@ import pytest
 
 from service.errors import GpusUnavailable, GpuTaken, InvalidInput
 from service.nodes.inventory import Gpu, GpuHolder
-from service.nodes.placement import choose_gpus
+from service.nodes.placement import choose_gpus, without_launch
 
 
 def gpu(index: int, *, used_mib: int = 1, holders: tuple[GpuHolder, ...] = (), errors: tuple[str, ...] = ()) -> Gpu:
@@ -57,3 +57,29 @@ def test_a_gpu_that_is_not_free_says_why(sick: Gpu, said: str) -> None:
         choose_gpus([sick], {}, pinned=[0], count=1)
     with pytest.raises(GpusUnavailable, match=said):
         choose_gpus([sick], {}, pinned=None, count=1)
+
+
+def test_an_operator_who_knows_better_gets_a_troubled_gpu_but_never_a_claimed_one() -> None:
+    held = gpu(0, holders=(GpuHolder(99, 70000, "python", "ann"),))
+    assert indexes(choose_gpus([held], {}, pinned=[0], count=1, despite_trouble=True)) == [0]
+    with pytest.raises(GpuTaken):
+        choose_gpus([held], {"GPU-0": "llama"}, pinned=[0], count=1, despite_trouble=True)
+
+
+def test_a_launch_that_will_be_gone_leaves_its_gpus_free() -> None:
+    own, hidden = GpuHolder(7, 70000, "sglang", "ann", "ln_1"), GpuHolder(8, 900, "[Not Found]")
+    held = [gpu(0, used_mib=71000, holders=(own, hidden)), gpu(1, used_mib=71000, holders=(own,))]
+    (freed, other) = without_launch(held, "ln_1", {"GPU-0"})
+    assert freed.is_free
+    assert other == held[1], "it was not given to the launch"
+
+
+def test_somebody_else_beside_a_launch_stays() -> None:
+    own, ann = GpuHolder(7, 70000, "sglang", "bob", "ln_1"), GpuHolder(9, 5000, "python", "ann")
+    (freed,) = without_launch([gpu(0, used_mib=75500, holders=(own, ann))], "ln_1", {"GPU-0"})
+    assert (freed.holders, freed.memory_used_mib) == ((ann,), 5000)
+
+
+def test_an_idle_mps_server_holds_no_gpu() -> None:
+    served = gpu(0, used_mib=30, holders=(GpuHolder(5, 28, "nvidia-cuda-mps-server", "root"),))
+    assert indexes(choose_gpus([served], {}, pinned=[0], count=1)) == [0]
