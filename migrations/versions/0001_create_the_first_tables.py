@@ -291,6 +291,7 @@ def upgrade() -> None:
         sa.Column("verdict", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("marks", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("hang_evidence", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("preflight", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("created_at", service.db.columns.UtcDateTime(), nullable=False),
         sa.Column("started_at", service.db.columns.UtcDateTime(), nullable=True),
         sa.Column("ready_at", service.db.columns.UtcDateTime(), nullable=True),
@@ -379,6 +380,24 @@ def upgrade() -> None:
         batch_op.create_index(batch_op.f("ix_port_claim_server_id"), ["server_id"], unique=False)
 
     op.create_table(
+        "acceptance_sample",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("launch_id", sa.String(length=100), nullable=False),
+        sa.Column("at", service.db.columns.UtcDateTime(), nullable=False),
+        sa.Column("window_s", sa.Float(), nullable=False),
+        sa.Column("source", sa.String(length=100), nullable=False),
+        sa.Column("accept_length", sa.Float(), nullable=False),
+        sa.Column("accept_rate", sa.Float(), nullable=True),
+        sa.Column("verify_steps", sa.BigInteger(), nullable=False),
+        sa.Column("generated_tokens", sa.BigInteger(), nullable=False),
+        sa.Column("running_requests", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(["launch_id"], ["launch.id"], name=op.f("fk_acceptance_sample_launch_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_acceptance_sample")),
+    )
+    with op.batch_alter_table("acceptance_sample", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_acceptance_sample_launch_id"), ["launch_id"], unique=False)
+
+    op.create_table(
         "launch_phase",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("launch_id", sa.String(length=100), nullable=False),
@@ -423,6 +442,10 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f("ix_launch_phase_launch_id"))
 
     op.drop_table("launch_phase")
+    with op.batch_alter_table("acceptance_sample", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_acceptance_sample_launch_id"))
+
+    op.drop_table("acceptance_sample")
     with op.batch_alter_table("port_claim", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_port_claim_server_id"))
         batch_op.drop_index(batch_op.f("ix_port_claim_node_id"))

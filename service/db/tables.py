@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, String, UniqueConstraint, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, MetaData, String, UniqueConstraint, text
 from sqlmodel import Field, SQLModel
 
 from service.db.columns import Json, UtcDateTime, enum_text, short_text
@@ -47,6 +47,10 @@ def _reference(target: str, *, nullable: bool = False) -> Any:
 
 def _instant(*, nullable: bool = False, index: bool = False) -> Any:
     return Field(default=None if nullable else ..., sa_column=Column(UtcDateTime(), nullable=nullable, index=index))
+
+
+def _count() -> Any:
+    return Field(sa_column=Column(BigInteger, nullable=False))
 
 
 def _json(*, nullable: bool = False) -> Any:
@@ -175,6 +179,8 @@ class Launch(Table, table=True):
     marks: dict[str, Any] | None = _json(nullable=True)
     """Which signs of progress it had given by then."""
     hang_evidence: dict[str, Any] | None = _json(nullable=True)
+    preflight: dict[str, Any] | None = _json(nullable=True)
+    """What was checked before it, and what was overridden."""
     created_at: datetime = _instant(index=True)
     started_at: datetime | None = _instant(nullable=True)
     ready_at: datetime | None = _instant(nullable=True)
@@ -204,6 +210,28 @@ class LaunchPhase(Table, table=True):
     duration_s: float
     total: int | None = None
     has_ended_well: bool
+
+
+class AcceptanceSample(Table, table=True):
+    """What speculation did for one launch during a while in which it decoded; none is kept for idle times."""
+
+    __tablename__ = "acceptance_sample"
+
+    id: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
+    launch_id: str = _reference("launch.id")
+    at: datetime = _instant()
+    """When the while ended."""
+    window_s: float
+    source: str = _text()
+    """`log`: the decode lines; `metrics`: the engine's /metrics."""
+    accept_length: float
+    """Tokens per verify step, the bonus token included: 1.00 means that no draft token was accepted."""
+    accept_rate: float | None = None
+    """As the engine's version defines it; None where the version does not say it."""
+    verify_steps: int = _count()
+    generated_tokens: int = _count()
+    running_requests: int
+    """The most that were seen running at once."""
 
 
 class GpuClaim(Table, table=True):
