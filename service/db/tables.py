@@ -333,6 +333,8 @@ class Operation(Table, table=True):
     """Why it failed, as code, detail and remedy."""
     not_before_at: datetime | None = _instant(nullable=True)
     """When a pausing operation goes on."""
+    preflight: dict[str, Any] | None = _json(nullable=True)
+    """What was checked before it was accepted; its launch takes it over."""
     created_at: datetime = _instant()
     ended_at: datetime | None = _instant(nullable=True)
 
