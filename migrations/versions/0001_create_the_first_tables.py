@@ -348,6 +348,7 @@ def upgrade() -> None:
         sa.Column("actor", sa.String(length=100), nullable=False),
         sa.Column("problem", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("not_before_at", service.db.columns.UtcDateTime(), nullable=True),
+        sa.Column("preflight", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("created_at", service.db.columns.UtcDateTime(), nullable=False),
         sa.Column("ended_at", service.db.columns.UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(["server_id"], ["server.id"], name=op.f("fk_operation_server_id")),
