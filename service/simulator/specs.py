@@ -79,7 +79,12 @@ KIMI_LIKE = ModelSpec(
     kv_head_count=64,
     vocab_size=163840,
     max_position_embeddings=262144,
-    extra_config={"n_routed_experts": 384, "num_experts_per_tok": 8, "quantization_config": {"quant_method": "int4"}},
+    extra_config={
+        "n_routed_experts": 384,
+        "num_experts_per_tok": 8,
+        "moe_intermediate_size": 2048,
+        "quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized"},
+    },
 )
 """A mixture of experts of a trillion parameters in 4 bits: 64 shards, 262144 tokens of context."""
 KIMI_EAGLE3 = ModelSpec(
