@@ -33,9 +33,9 @@ class Database:
     async def write(self) -> AsyncIterator[AsyncSession]:
         """Open a session in one write transaction: committed at the end of the block, rolled back on an exception.
 
-        On SQLite writers take turns in the order they came, for as long as it takes. The pool alone gives up after 30 s,
-        which a thousand nodes that are met at once exceed, and lets who comes later overtake who waits. A writer that
-        opens a second transaction inside its own waits for itself.
+        On SQLite writers take turns in the order they came, for as long as it takes. The pool alone gives up after
+        30 s, which a thousand nodes that are met at once exceed, and lets who comes later overtake who waits. A writer
+        that opens a second transaction inside its own waits for itself.
         """
         async with self._turn, self._write_sessions() as session, session.begin():
             yield session

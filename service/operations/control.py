@@ -9,6 +9,7 @@ from service.db.engine import Database
 from service.db.tables import Node
 from service.nodes.endpoint import Agent, Credential, Endpoint, KeyFile
 from service.operations.changes import Changes
+from service.operations.contacts import ContactBook
 from service.operations.live import Live
 from service.remote.connections import Connections
 from service.remote.node import NodeSession
@@ -25,10 +26,19 @@ class Control:
     changes: Changes = field(default_factory=Changes)
     live: Live = field(default_factory=Live)
     now: Callable[[], datetime] = utc_now
+    contacts: ContactBook = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.contacts = ContactBook(self.database)
 
     async def node_session(self, node: Node) -> NodeSession:
-        """Return a session on the node's one connection, opened if need be; a RemoteError says why not."""
-        connection = await self.connections.get(node.id, endpoint_of(node))
+        """Return a session on the node's one connection, opened if need be; a RemoteError says why not.
+
+        RemoteTimeout when it takes longer than one attempt may: after a start a thousand nodes queue for theirs, and
+        who asks for one node gets an answer meanwhile. The node's watcher alone waits for its turn.
+        """
+        patience_s = self.settings.connect_deadline_s
+        connection = await self.connections.get(node.id, endpoint_of(node), patience_s=patience_s)
         return NodeSession(connection)
 
 

@@ -10,7 +10,7 @@ from service.db.tables import Node
 from service.errors import NodeUnreachable, Permanent, RemoteError, VigilError
 from service.logs import EventLog
 from service.nodes.contact import Contact
-from service.operations import inventories, transitioning
+from service.operations import inventories
 from service.operations.control import Control, endpoint_of
 from service.operations.runner import OperationRunner
 from service.remote.messages import Beat, GpuHoldersFact, Hello, LaunchFact, LogFact, NodeFact
@@ -207,13 +207,11 @@ class NodeWatcher:
         if inventories.is_older_than(self._node, INVENTORY_MAX_AGE_S, now):
             await inventories.refresh(self._control, self._node)
             await self._reload_node()
-        async with self._control.database.write() as session:
-            await transitioning.record_contact(session, self._node, Contact.OK, at=self._control.now())
+        await self._control.contacts.note(self._node, Contact.OK, at=self._control.now())
         self._control.changes.publish(self._node.id)
         _events.info("contact_made", node_id=self._node.id, name=self._node.name, endpoint=connection.label)
 
     async def _lose_contact(self, error: VigilError) -> None:
         _events.warning("contact_lost", node_id=self._node.id, code=error.code, detail=error.detail)
         await self._control.connections.forget(self._node.id)
-        async with self._control.database.write() as session:
-            await transitioning.record_contact(session, self._node, Contact.LOST, at=self._control.now(), error=error)
+        await self._control.contacts.note(self._node, Contact.LOST, at=self._control.now(), error=error)
