@@ -17,6 +17,11 @@ VigilError
 │   │   ├── LeftoversRemain     the last launch is not proven gone
 │   │   ├── PreflightFailed     a check says that the launch would fail
 │   │   ├── HostKeyMismatch     the confirmed fingerprint is not the one offered
+│   │   ├── NothingToRename     the engine takes every name of this draft as it is
+│   │   ├── RenamingUnknown     it is not known which names would mend this draft
+│   │   ├── CheckpointUnsound   a file of it is cut off, garbled, or changed while it was copied
+│   │   ├── DestinationExists   nothing is written over
+│   │   ├── NoRoom              the node's disk has no room for the copy
 │   │   └── WaitPointless       the awaited state will not come by itself
 │   ├── WaitTimedOut            the awaited state did not come in time
 │   └── IdempotencyKeyReused    the same key with another body
@@ -176,6 +181,46 @@ class HostKeyMismatch(Conflict):
     code = "host_key_mismatch"
     title = "The fingerprint does not match the node's key"
     remedy = "Compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the node's console."
+
+
+class NothingToRename(Conflict):
+    """The engine takes every name of the draft as it is."""
+
+    code = "nothing_to_rename"
+    title = "There is nothing to rename"
+    remedy = "Use the draft as it is with this version of the engine."
+
+
+class RenamingUnknown(Conflict):
+    """The draft cannot be judged, or no change of names mends it; the detail says which."""
+
+    code = "renaming_unknown"
+    title = "Which names would mend this draft is not known"
+    remedy = "Export the draft again, or give the renames yourself: old name to new name."
+
+
+class CheckpointUnsound(Conflict):
+    """A file of the checkpoint is cut off, garbled, or changed while it was copied."""
+
+    code = "checkpoint_unsound"
+    title = "The checkpoint is not sound"
+    remedy = "Copy or download the file that the detail names again."
+
+
+class DestinationExists(Conflict):
+    """Something has the name of the new directory already."""
+
+    code = "destination_exists"
+    title = "The destination exists already"
+    remedy = "Give a new name: nothing is ever written over."
+
+
+class NoRoom(Conflict):
+    """The node's disk has no room for the copy."""
+
+    code = "no_room"
+    title = "There is no room on the node's disk"
+    remedy = "Make room, or give a destination on another disk of the node."
 
 
 class WaitPointless(Conflict):

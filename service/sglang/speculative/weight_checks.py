@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from service.sglang.checks import Check, CheckCode, Finding, Outcome, concluded, fail, skipped, warn
 from service.sglang.model_config import ModelConfig
+from service.sglang.model_files import ModelFiles
 from service.sglang.releases import KNOWN_RELEASES
 from service.sglang.speculative import mtp
 from service.sglang.speculative.classes import Family, is_registered
@@ -52,22 +53,25 @@ def loader_for(config: ModelConfig, class_name: str, release: Version) -> Loader
     return make() if make and is_registered(class_name, release) else None
 
 
-def _why_not(pair: Pair) -> str | None:
-    """Return why names and shapes cannot be compared, None when they can."""
-    draft = pair.draft
-    if pair.arguments.text("speculative-draft-load-format") == "dummy":
-        return "with --speculative-draft-load-format dummy the weights are random on purpose"
+def why_not_compared(draft: ModelFiles, config: ModelConfig, family: Family) -> str | None:
+    """Return why the names and shapes of a draft cannot be compared, None when they can."""
     if not draft.weights and draft.pickles:
         shown = ", ".join(draft.pickles[:_TOLD_NAMES])
         text = f"the weights are in a pickle ({shown}), whose names cannot be listed without running it: NOT CHECKED"
         return f"{text}. Convert it once, in a sandbox, with a loader that takes weights only"
     if not draft.loaded_files or any(file.problem for file in draft.loaded_files):
         return "the weight files are not all there or not sound: see draft_weight_files"
-    if not draft.has_all_tensors and pair.family is not Family.MTP:
+    if not draft.has_all_tensors and family is not Family.MTP:
         return "the draft has too many tensors to list them all"
-    if pair.draft_config.quantization is not None and pair.family is not Family.MTP:
-        return f"the draft is quantised ({pair.draft_config.quantization}): its packed weights are not compared"
+    if config.quantization is not None and family is not Family.MTP:
+        return f"the draft is quantised ({config.quantization}): its packed weights are not compared"
     return None
+
+
+def _why_not(pair: Pair) -> str | None:
+    if pair.arguments.text("speculative-draft-load-format") == "dummy":
+        return "with --speculative-draft-load-format dummy the weights are random on purpose"
+    return why_not_compared(pair.draft, pair.draft_config, pair.family)
 
 
 def _check_keys(pair: Pair, found: Match) -> Check:
