@@ -48,6 +48,7 @@ VERB_MODULES: Mapping[str, str] = {
     "adopt": "adopting",
     "read_model_files": "model_files",
     "rename_draft": "draft_rename",
+    "launch_conditions": "launch_conditions",
     "observe": "observer",
 }
 

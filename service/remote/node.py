@@ -7,7 +7,8 @@ from functools import partial
 from service.clock import to_text
 from service.errors import RemoteCommandFailed, RemoteError
 from service.nodes.inventory import Inventory, parse_inventory
-from service.remote import answers
+from service.preflights.conditions import LaunchConditions
+from service.remote import answers, conditions
 from service.remote.bundle import PYTHON_ARGV, payload, supervisor_script
 from service.remote.checkpoints import ModelWish, RenamedDraft, model_files, renamed_draft
 from service.remote.messages import (
@@ -53,6 +54,7 @@ DEADLINES_S: Mapping[str, float] = {
     "adopt": 30,
     "read_model_files": 60,
     "rename_draft": 900,
+    "launch_conditions": 15,
 }
 """Inventory and verify ask nvidia-smi, whose first call on an idle node of eight GPUs may take 45 s."""
 
@@ -193,6 +195,23 @@ class NodeSession:
         """
         request = {"source": source, "destination": destination, "renames": dict(renames)}
         return answers.read(renamed_draft, await self._ask("rename_draft", request))
+
+    async def launch_conditions(
+        self, *, host: str, port: int, python: str, paths: Sequence[str], environment: Mapping[str, str]
+    ) -> LaunchConditions:
+        """Look at what an engine of this Python would meet if it were started now; nothing is, and no GPU is asked.
+
+        `host` is where it will listen, `environment` what it would get beside the login's, `paths` name directories
+        whose room is told beside that of the caches. It takes three seconds at most: what hangs is then a problem.
+        """
+        request = {
+            "host": host,
+            "port": port,
+            "python": python,
+            "paths": list(paths),
+            "environment": dict(environment),
+        }
+        return answers.read(conditions.launch_conditions, await self._ask("launch_conditions", request))
 
     async def observe(
         self, *, on_fact: Callable[[NodeFact], None], on_close: Callable[[RemoteError | None], None]
