@@ -31,7 +31,8 @@ Codes marked *while serving* are findings too: they have a beginning and an end,
 
 def as_text() -> str:
     """Return the page."""
-    serving = {rule.code for rule in FINDING_RULES} | {Code.SPECULATION_INEFFECTIVE, Code.SPECULATIVE_SLOW}
+    told_by_numbers = {Code.SPECULATION_INEFFECTIVE, Code.SPECULATION_BELOW_FLOOR, Code.SPECULATIVE_SLOW}
+    serving = {rule.code for rule in FINDING_RULES} | told_by_numbers
     return HEAD + "\n".join(_section(code, is_finding=code in serving) for code in sorted(Code))
 
 

@@ -16,8 +16,9 @@ from math import isfinite
 class EngineCounters:
     """One scrape. Counters and request gauges are sums over data-parallel replicas; None where the version lacks them.
 
-    `work_tokens`: tokens that the scheduler computed, as it goes (from 0.5.6 on). `prompt_tokens` and
-    `generation_tokens`: those of finished requests. `token_usage`: the fullest replica's share of the KV pool.
+    `work_tokens`: tokens that the scheduler computed, as it goes (from 0.5.6 on); `decode_tokens`: those of them that
+    were decoded. `prompt_tokens` and `generation_tokens`: those of finished requests. `token_usage`: the fullest
+    replica's share of the KV pool.
     """
 
     prompt_tokens: float | None = None
@@ -29,7 +30,9 @@ class EngineCounters:
     token_usage: float | None = None
     generation_rate: float | None = None
     accept_length: float | None = None
+    accept_rate: float | None = None
     verify_calls: float | None = None
+    decode_tokens: float | None = None
 
     @property
     def tokens(self) -> float | None:
@@ -53,9 +56,15 @@ _FIELDS = {
     "token_usage": "token_usage",
     "gen_throughput": "generation_rate",
     "spec_accept_length": "accept_length",
+    "spec_accept_rate": "accept_rate",
     "spec_verify_calls_total": "verify_calls",
 }
-_LARGEST = frozenset({"token_usage", "accept_length"})
+METRICS_PATH = "/metrics"
+METRIC_NAMES = tuple(f"sglang:{name}" for name in _FIELDS)
+"""The samples that `parse_metrics` reads: of the hundred others nobody need send it any."""
+_DECODED = 'mode="decode"'
+"""Of the tokens that the scheduler computed, those that came of decoding; the others are of prefills."""
+_LARGEST = frozenset({"token_usage", "accept_length", "accept_rate"})
 """Shares and means, of which a sum would be nonsense."""
 _SAMPLE = re.compile(rf"^sglang:({'|'.join(_FIELDS)})(\{{.*\}})?[ \t]+(\S+)", re.MULTILINE)
 _RANK = re.compile(r'\b(?:tp|pp|moe_ep|moe_dp|attn_tp|attn_cp)_rank="[^"]*",?')
@@ -69,8 +78,10 @@ def parse_metrics(text: str) -> EngineCounters:
     for name, labels, written in _SAMPLE.findall(text):
         value = _number(written)
         if value is not None:
-            key = _FIELDS[name], _RANK.sub("", labels)
-            replicas[key] = max(replicas.get(key, value), value)
+            replica = _RANK.sub("", labels)
+            named = ["decode_tokens"] if name == "realtime_tokens_total" and _DECODED in labels else []
+            for key in ((field, replica) for field in (_FIELDS[name], *named)):
+                replicas[key] = max(replicas.get(key, value), value)
     found: dict[str, float] = {}
     for (field, _), value in replicas.items():
         found[field] = max(found.get(field, value), value) if field in _LARGEST else found.get(field, 0.0) + value

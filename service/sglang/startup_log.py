@@ -6,7 +6,7 @@ Any chopping of the bytes gives the same reading; memory is constant, however lo
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from service.sglang.acceptance import AcceptanceWatch
+from service.sglang.acceptance.decode_lines import DECODE_LOG_INTERVAL, AcceptanceWatch
 from service.sglang.fault_collector import FaultCollector
 from service.sglang.faults import Entry, Fault, FaultKind, Scene
 from service.sglang.log_envelope import is_envelope, unwrapped
@@ -58,13 +58,14 @@ class LogReading:
 class StartupLog:
     """The reader of one log: `log = log.feed(data, at)`; the old value is used up by it.
 
-    Instants are those of the lines, local to the node (`utc_offset_s` east of UTC), else `at`.
+    Instants are those of the lines, local to the node (`utc_offset_s` east of UTC), else `at`. A log that does not say
+    its `decode_log_interval`, because it is read from a later place on, has that of its server's arguments.
     """
 
     __slots__ = ("_ahead", "_fold", "_reading")
 
-    def __init__(self, *, utc_offset_s: int = 0) -> None:
-        self._fold = _Fold(utc_offset_s=utc_offset_s)
+    def __init__(self, *, utc_offset_s: int = 0, decode_log_interval: int = DECODE_LOG_INTERVAL) -> None:
+        self._fold = _Fold(utc_offset_s=utc_offset_s, acceptance=AcceptanceWatch(decode_log_interval))
         self._ahead: _Fold | None = None
         self._reading: LogReading | None = None
 
@@ -88,8 +89,13 @@ class StartupLog:
 
     @property
     def acceptance(self) -> AcceptanceWatch:
-        """Return what the decode lines say of speculation."""
-        return self._looked_ahead().acceptance
+        """Return what the decode lines say of speculation: those that have ended, for their numbers may be cut."""
+        return self._fold.acceptance
+
+    @property
+    def utc_offset_s(self) -> int:
+        """Return how far east of UTC its stamps are."""
+        return self._fold.utc_offset_s
 
     @property
     def healed_at(self) -> datetime | None:
@@ -151,7 +157,7 @@ class _Fold:
             self,
             phases=self.phases.copy(),
             collector=self.collector.copy(),
-            acceptance=self.acceptance.copy(),
+            acceptance=replace(self.acceptance),
             shapes={},
         )
         twin.take_lines(self.splitter.number, [pending], self.at)
@@ -275,6 +281,7 @@ class _Fold:
         sign = phases.note(line, number, at)
         if sign is Sign.LAUNCH:
             self.shapes.clear()
+            self.acceptance.note_arguments(line.whole or line.text)
             return None
         if sign is not None and not was_open and sign is not Sign.TRAFFIC:
             return None

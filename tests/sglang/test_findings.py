@@ -1,6 +1,6 @@
 """What a serving engine complains of: since when, until when, how often."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from service.sglang.failures import Code, Finding, diagnose, findings
 from service.sglang.startup_log import StartupLog
@@ -97,10 +97,21 @@ def test_speculation_that_accepts_nothing_is_ineffective_after_200_steps() -> No
     assert found(*(decode(second, "1.00") for second in range(4))) == []
     (finding,) = found(*(decode(second, "1.00") for second in range(9)))
     assert (finding.code, finding.began_at, finding.count) == (Code.SPECULATION_INEFFECTIVE, at(1, 0), 9)
+    assert finding.detail == "accept length 1.00 over about 360 tokens (360 verify steps)"
     assert (
         found(*(decode(second, "1.00") for second in range(9)), *(decode(20 + second, "2.75") for second in range(9)))
         == []
     )
+
+
+def test_an_ineffective_speculation_is_told_in_the_time_of_the_node() -> None:
+    log = StartupLog(utc_offset_s=7_200).feed(as_log(SERVING, [decode(second, "1.00") for second in range(9)]))
+    assert [finding.began_at for finding in findings(log)] == [at(1, 0) - timedelta(hours=2)]
+
+
+def test_few_steps_are_no_proof_however_many_lines_tell_of_them() -> None:
+    lines = as_log(SERVING, [decode(second, "1.00") for second in range(9)])
+    assert findings(StartupLog(decode_log_interval=1).feed(lines)) == []
 
 
 def test_speculation_that_hardly_accepts_anything_is_slow() -> None:

@@ -51,6 +51,8 @@ def test_the_newest_version() -> None:
         token_usage=0.05,
         generation_rate=22.9,
         accept_length=2.75,
+        accept_rate=0.6,
+        decode_tokens=1055,
     )
 
 

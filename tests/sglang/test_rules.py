@@ -20,6 +20,7 @@ BY_OTHER_MEANS = {
     Code.NCCL_INIT_HANG,
     Code.JIT_COMPILE_SLOW_OR_STUCK,
     Code.SPECULATION_INEFFECTIVE,
+    Code.SPECULATION_BELOW_FLOOR,
     Code.SPECULATIVE_SLOW,
 }
 """Known by what is missing, by a clock, or by numbers, not by a line."""

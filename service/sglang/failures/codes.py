@@ -52,6 +52,7 @@ class Code(StrEnum):
     SERVING_HANG = "serving_hang"
     SHM_TOO_SMALL = "shm_too_small"
     SOFTWARE_BUG = "software_bug"
+    SPECULATION_BELOW_FLOOR = "speculation_below_floor"
     SPECULATION_INEFFECTIVE = "speculation_ineffective"
     SPECULATIVE_ARGS_INCOMPLETE = "speculative_args_incomplete"
     SPECULATIVE_RUNTIME_BUG = "speculative_runtime_bug"

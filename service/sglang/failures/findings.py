@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from service.sglang.acceptance import AcceptanceWatch
+from service.sglang.acceptance.decode_lines import AcceptanceWatch, quoted
 from service.sglang.failures.codes import Code
 from service.sglang.failures.rule import Evidence
 from service.sglang.faults import Fault, FaultKind
@@ -16,7 +16,8 @@ SLOW_LINES = 10
 SLOW_LENGTH = 1.25
 """A mean accept length below this costs more than it saves: most verify steps produce the bonus token only."""
 INEFFECTIVE_LINES = 5
-"""Decode lines come every 40 verify steps: so many are 200 steps without one accepted draft token."""
+INEFFECTIVE_STEPS = 200
+"""So many decode lines and verify steps in a row without one accepted draft token are no accident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Finding:
     ended_at: datetime | None
     count: int
     evidence: tuple[Evidence, ...]
+    detail: str = ""
+    """How much of it, in numbers, where the log has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +99,15 @@ FINDING_RULES: tuple[FindingRule, ...] = (
 
 def findings(log: StartupLog) -> list[Finding]:
     """Return what the engine complains of, the weightiest first; what it says while it stops is none."""
+    speculation = _ineffective(log) or _slow(log.acceptance)
+    return troubles(log) + ([speculation] if speculation else [])
+
+
+def troubles(log: StartupLog) -> list[Finding]:
+    """Return the complaints that the engine makes in so many words: all but those that its numbers prove."""
     now = log.reading.last_line_at
     faults = [fault for fault in log.faults if not fault.scene.was_stopping]
-    found = [one for rule in FINDING_RULES if (one := _found(rule, faults, now, log.healed_at))]
-    if speculation := _ineffective(log.acceptance) or _slow(log.acceptance):
-        found.append(speculation)
-    return found
+    return [one for rule in FINDING_RULES if (one := _found(rule, faults, now, log.healed_at))]
 
 
 def _found(rule: FindingRule, faults: list[Fault], now: datetime | None, healed_at: datetime | None) -> Finding | None:
@@ -122,21 +128,27 @@ def _found(rule: FindingRule, faults: list[Fault], now: datetime | None, healed_
     return Finding(rule.code, began_at, ended_at, sum(fault.count for fault in hits), evidence)
 
 
-def _ineffective(watch: AcceptanceWatch) -> Finding | None:
+def _ineffective(log: StartupLog) -> Finding | None:
     """Return the complaint of a speculation that accepts nothing, while it does so."""
-    if watch.count < INEFFECTIVE_LINES:
+    watch = log.acceptance
+    if watch.run_lines < INEFFECTIVE_LINES or watch.run_steps < INEFFECTIVE_STEPS:
         return None
-    evidence = (_quoted(watch.first_line, watch.first), _quoted(watch.last_line, watch.last))
-    began_at = instant_of(watch.first, utc_offset_s=0)
-    return Finding(Code.SPECULATION_INEFFECTIVE, began_at, None, watch.count, evidence)
+    first, last = quoted(watch.run_first_line, watch.run_first), watch.latest
+    return Finding(
+        Code.SPECULATION_INEFFECTIVE,
+        instant_of(watch.run_first, utc_offset_s=log.utc_offset_s),
+        None,
+        watch.run_lines,
+        (Evidence(watch.run_first_line, first.text), Evidence(watch.last_line, last.text)),
+        f"accept length {watch.run_tokens / watch.run_steps:.2f} over about {watch.run_tokens:.0f} tokens "
+        f"({watch.run_steps:.0f} verify steps)",
+    )
 
 
 def _slow(watch: AcceptanceWatch) -> Finding | None:
     """Return the complaint of a speculation that hardly accepts anything, over all that was decoded."""
-    if watch.lines < SLOW_LINES or watch.total >= SLOW_LENGTH * watch.lines:
+    if watch.lines < SLOW_LINES or watch.length_sum >= SLOW_LENGTH * watch.lines:
         return None
-    return Finding(Code.SPECULATIVE_SLOW, None, None, watch.lines, (_quoted(watch.last_line, watch.last),))
-
-
-def _quoted(line: int, raw: bytes) -> Evidence:
-    return Evidence(line, raw[:500].decode("utf-8", "replace").rstrip())
+    evidence = (Evidence(watch.last_line, watch.latest.text),)
+    detail = f"accept length {watch.length_sum / watch.lines:.2f} over {watch.lines} decode lines"
+    return Finding(Code.SPECULATIVE_SLOW, None, None, watch.lines, evidence, detail)

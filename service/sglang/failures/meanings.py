@@ -198,6 +198,12 @@ MEANINGS: Mapping[Code, CodeFacts] = {
         "A Python error inside SGLang or a plug-in that no setting explains",
         "Upgrade, or pin a version without the regression; search the issues for the last line of the traceback.",
     ),
+    Code.SPECULATION_BELOW_FLOOR: CodeFacts(
+        "Speculation accepts fewer draft tokens than it should",
+        "Ask whether the draft fits this workload, and check its weights and configuration against the engine version "
+        "(a preflight does): a field that the engine does not know leaves it half right. Fewer draft tokens cost less; "
+        "limits.min_accept_length in the profile says what is enough.",
+    ),
     Code.SPECULATION_INEFFECTIVE: CodeFacts(
         "Speculation runs but no draft token is ever accepted (accept length 1.00)",
         "Check the draft's weight names, --speculative-algorithm (EAGLE against EAGLE3) and the target's auxiliary "
