@@ -120,7 +120,8 @@ class Place:
 class EnginePackages:
     """What the files of an engine environment say of its torch; nothing was imported.
 
-    `torch_version` None: no torch was found. `compat_path` is a driver library of NVIDIA's forward compatibility
+    `torch_version` None: no torch was found. `is_torch_cpu` when it was built for neither CUDA nor another kind of
+    device. `compat_path` is a driver library of NVIDIA's forward compatibility
     package that the environment's LD_LIBRARY_PATH leads to.
     """
 
@@ -129,6 +130,7 @@ class EnginePackages:
     torch_hip: str | None
     cuda_runtime: str | None
     compat_path: str | None
+    is_torch_cpu: bool = False
 
 
 @dataclass(frozen=True, slots=True)

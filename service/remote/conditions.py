@@ -108,6 +108,7 @@ def _packages(plain: Plain) -> EnginePackages:
         torch_hip=_text(plain["torch_hip"]),
         cuda_runtime=_text(plain["cuda_runtime"]),
         compat_path=_text(plain["compat_path"]),
+        is_torch_cpu=plain["is_torch_cpu"] is True,
     )
 
 

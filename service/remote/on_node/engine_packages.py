@@ -22,6 +22,7 @@ def look_at_packages(python: str, environment: Dict[str, str]) -> Dict[str, Any]
         "torch_hip": None,
         "cuda_runtime": None,
         "compat_path": _compat_library(environment),
+        "is_torch_cpu": False,
     }
     if not os.path.exists(python):
         raise FileNotFoundError(0, "there is no such file", python)
@@ -62,11 +63,17 @@ def _torch(directory: str, names: List[str]) -> Dict[str, Any]:
     text = _text(os.path.join(directory, "torch", "version.py")) if "torch" in names else None
     if text is None:
         built = re.search(r"\+cu(\d+)(\d)$", version or "")
-        return {"torch_version": version, "torch_cuda": "%s.%s" % built.groups() if built else None}
+        return {
+            "torch_version": version,
+            "torch_cuda": "%s.%s" % built.groups() if built else None,
+            "is_torch_cpu": bool(version and version.endswith("+cpu")),
+        }
+    devices = {name: _assigned(name, text) for name in ("cuda", "hip", "rocm", "xpu")}
     return {
         "torch_version": _assigned("__version__", text) or version,
-        "torch_cuda": _assigned("cuda", text),
-        "torch_hip": _assigned("hip", text),
+        "torch_cuda": devices["cuda"],
+        "torch_hip": devices["hip"] or devices["rocm"],
+        "is_torch_cpu": not any(devices.values()),
     }
 
 
