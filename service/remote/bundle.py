@@ -49,6 +49,8 @@ VERB_MODULES: Mapping[str, str] = {
     "read_model_files": "model_files",
     "rename_draft": "draft_rename",
     "launch_conditions": "launch_conditions",
+    "judge_arguments": "argument_judge",
+    "judgement_stamps": "argument_judge",
     "observe": "observer",
 }
 
@@ -74,6 +76,11 @@ def payload(verb: str, request: Mapping[str, object], *, limit_s: int | None) ->
 def supervisor_script() -> str:
     """Return the shell script that starts a launch and keeps its pid and exit code."""
     return _source("supervisor.sh")
+
+
+def argument_probe() -> str:
+    """Return the program that runs in an engine's own Python and judges arguments there."""
+    return _source("argument_probe.py")
 
 
 @cache

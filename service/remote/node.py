@@ -8,8 +8,8 @@ from service.clock import to_text
 from service.errors import RemoteCommandFailed, RemoteError
 from service.nodes.inventory import Inventory, parse_inventory
 from service.preflights.conditions import LaunchConditions
-from service.remote import answers, conditions
-from service.remote.bundle import PYTHON_ARGV, payload, supervisor_script
+from service.remote import answers, conditions, judgements
+from service.remote.bundle import PYTHON_ARGV, argument_probe, payload, supervisor_script
 from service.remote.checkpoints import ModelWish, RenamedDraft, model_files, renamed_draft
 from service.remote.messages import (
     CONFIG_PATH,
@@ -29,6 +29,7 @@ from service.remote.messages import (
 )
 from service.remote.sessions import Stream
 from service.remote.ssh import SshConnection
+from service.sglang.judgement import GpuStandIn, Judgement, JudgementStamps
 from service.sglang.model_files import ModelFiles
 
 ANSWER_MARK = b"VIGIL1 "
@@ -55,6 +56,8 @@ DEADLINES_S: Mapping[str, float] = {
     "read_model_files": 60,
     "rename_draft": 900,
     "launch_conditions": 15,
+    "judge_arguments": 80,
+    "judgement_stamps": 30,
 }
 """Inventory and verify ask nvidia-smi, whose first call on an idle node of eight GPUs may take 45 s."""
 
@@ -212,6 +215,35 @@ class NodeSession:
             "environment": dict(environment),
         }
         return answers.read(conditions.launch_conditions, await self._ask("launch_conditions", request))
+
+    async def judge_arguments(
+        self, *, python: str, argv: Sequence[str], environment: Mapping[str, str], gpus: Sequence[GpuStandIn]
+    ) -> Judgement:
+        """Let the engine of this Python parse and resolve arguments, those after `-m sglang.launch_server`.
+
+        Nothing is launched and no GPU is seen: `gpus` is what the engine is told of those that the launch would get.
+        Nothing is downloaded. `environment` is the launch's; no secret belongs in it or in `argv`. It takes as long as
+        the engine's imports, 8 to 15 s; an engine that cannot be asked is told in the judgement, never raised.
+        """
+        request = {
+            "python": python,
+            "argv": list(argv),
+            "environment": dict(environment),
+            "gpus": judgements.gpu_rows(gpus),
+            "probe": argument_probe(),
+        }
+        return answers.read(judgements.judgement, await self._ask("judge_arguments", request))
+
+    async def judgement_stamps(
+        self, *, python: str, models: Sequence[ModelWish], environment: Mapping[str, str]
+    ) -> JudgementStamps:
+        """Return what a judgement depends on and only the node can tell, in a fraction of a second."""
+        request = {
+            "python": python,
+            "models": [{"path": model.path, "revision": model.revision} for model in models],
+            "environment": dict(environment),
+        }
+        return answers.read(judgements.stamps, await self._ask("judgement_stamps", request))
 
     async def observe(
         self, *, on_fact: Callable[[NodeFact], None], on_close: Callable[[RemoteError | None], None]

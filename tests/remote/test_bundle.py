@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.remote import on_node
-from service.remote.bundle import PYTHON_ARGV, VERB_MODULES, payload, supervisor_script
+from service.remote.bundle import PYTHON_ARGV, VERB_MODULES, argument_probe, payload, supervisor_script
 from service.remote.command_line import command_line
 from service.remote.on_node import answering
 
@@ -53,7 +53,8 @@ def test_the_nodes_code_is_python_3_8_and_standard_library(path: Path) -> None:
 
 def test_every_module_of_the_folder_is_sent_for_some_verb() -> None:
     sent = {name for verb in VERB_MODULES for name, _ in modules_for(verb)}
-    assert sent == {path.stem for path in SOURCES} - {"__init__"}
+    assert sent == {path.stem for path in SOURCES} - {"__init__", "argument_probe"}
+    assert argument_probe() == (Path(on_node.__file__).parent / "argument_probe.py").read_text()
 
 
 def test_a_module_comes_after_those_it_imports() -> None:

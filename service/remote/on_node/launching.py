@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import socket
 import sys
@@ -27,33 +26,11 @@ from .places import (
     root,
     write_private_file,
 )
+from .variables import encoded, engine_variables
 
 PID_PATIENCE_S = 5.0
 ROOM_MIB = 16
 EXIT_ROOM = b" " * 63 + b"\n"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SHELL_OWN = frozenset(
-    [
-        "UID",
-        "EUID",
-        "PPID",
-        "GROUPS",
-        "SHELLOPTS",
-        "BASHOPTS",
-        "BASH_VERSINFO",
-        "BASH_ENV",
-        "ENV",
-        "PS4",
-        "IFS",
-        "PWD",
-        "OLDPWD",
-        "SHLVL",
-        "_",
-        "OPTIND",
-    ]
-)
-"""Variables that a shell keeps read-only (setting them ends it) or that would change what it does."""
-_LOGIN_OWN = ("SSH_", "VIGIL_", "XDG_SESSION", "LS_COLORS", "MAIL", "TERM")
 
 
 def stage_and_start(order: Dict[str, Any]) -> Dict[str, Any]:
@@ -214,7 +191,7 @@ def _files(directory: str, order: Dict[str, Any]) -> Dict[str, bytes]:
         "machine_id": machine_id(),
     }
     files = {
-        "command": b"set -- " + b" ".join(_quoted(_encoded(word)) for word in argv) + b"\n",
+        "command": b"set -- " + b" ".join(_quoted(encoded(word)) for word in argv) + b"\n",
         "environment": _environment(order),
         "secrets": "".join(json.dumps(secret) + "\n" for secret in order["secrets"]).encode("ascii"),
         "launch.json": json.dumps(facts).encode("ascii"),
@@ -223,41 +200,16 @@ def _files(directory: str, order: Dict[str, Any]) -> Dict[str, bytes]:
         "log": b"",
     }
     if order["config"] is not None:
-        files["config.yaml"] = _encoded(order["config"])
+        files["config.yaml"] = encoded(order["config"])
     return files
 
 
 def _environment(order: Dict[str, Any]) -> bytes:
-    """Return the whole environment as a shell file: the login's, the order's, then the marks that must not be lost.
-
-    A virtual environment's own programs come first on the path, as its `activate` would have it: engines call ninja
-    and the like by name.
-    """
-    variables: Dict[bytes, bytes] = {}
-    for name, value in os.environb.items():
-        text = name.decode("ascii", "replace")
-        if _NAME.fullmatch(text) and text not in _SHELL_OWN and not text.startswith(_LOGIN_OWN):
-            variables[name] = value
-    if os.path.isabs(order["argv"][0]):
-        own = os.path.dirname(order["argv"][0]).encode("utf-8", "surrogateescape")
-        variables[b"PATH"] = own + b":" + variables.get(b"PATH", os.defpath.encode("ascii"))
-    for name, value in order["environment"].items():
-        if not _NAME.fullmatch(name) or name in _SHELL_OWN:
-            raise Refused("order_invalid", "%r cannot be the name of a variable here" % name)
-        variables[name.encode("ascii")] = _encoded(value)
+    """Return the whole environment as a shell file, with the marks that must not be lost."""
+    variables = engine_variables(order["argv"][0], order["environment"])
     variables[b"VIGIL_LAUNCH_ID"] = order["launch"].encode("ascii")
     variables[b"SPT_NOENV"] = b"1"  # else setproctitle overwrites the environment, and with it the mark
     return b"".join(b"export %b=%b\n" % (name, _quoted(value)) for name, value in variables.items())
-
-
-def _encoded(text: str) -> bytes:
-    try:
-        data = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise Refused("order_invalid", "a text that is not Unicode") from error
-    if b"\0" in data:
-        raise Refused("order_invalid", "a text with a NUL character")
-    return data
 
 
 def _quoted(data: bytes) -> bytes:

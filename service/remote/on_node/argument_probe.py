@@ -1,0 +1,383 @@
+"""Runs inside the engine's own Python: parses and resolves a launch's arguments with the engine's code, starts nothing.
+
+The GPUs are hidden from this process. What torch would ask the driver is answered from the facts of the request, and
+whoever asks for more than facts gets `NotTouched`; whoever goes to the network gets `Withheld`. Both are reasons of the
+looking, so an error that comes of them is told as "not judged". Sent to the engine as text; standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import linecache
+import logging
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from types import ModuleType, TracebackType
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+PACKAGE = "sglang"
+SERVER_ARGS = "sglang.srt.server_args"
+PLUGINS = "sglang.srt.plugins"
+ERRORS_LIMIT = 20
+WARNINGS_LIMIT = 40
+TEXT_LIMIT = 2000
+PAINT = re.compile(r"\x1b\[[0-9;]*m")
+DEPRECATED = re.compile(r"deprecat", re.IGNORECASE)
+NAMED_ARGUMENT = re.compile(r"argument (-[^:]*): ")
+AMBIGUOUS_OPTION = re.compile(r"ambiguous option: (\S+) could match")
+UNRECOGNIZED = "unrecognized arguments: "
+DEVICE_PACKAGES = ("torch", "triton", "pynvml", "flashinfer", "sgl_kernel", "deep_gemm", "cupy", "numba", "cuda")
+"""Packages whose errors, with the GPUs hidden, say nothing of the arguments."""
+DEVICE_TEXT = re.compile(
+    r"No accelerator|NVIDIA driver|CUDA (?:error|driver|GPUs)|not compiled with CUDA|active drivers|libcuda|NVML"
+)
+OFFLINE_ERRORS = ("LocalEntryNotFoundError", "OfflineModeIsEnabled")
+LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")  # noqa: S104 - names, nothing is bound
+
+
+class NotTouched(RuntimeError):
+    """A GPU itself was wanted, not a fact of it."""
+
+
+class Withheld(ConnectionError):
+    """The network was wanted."""
+
+
+class ParseError(Exception):
+    """What the parser would have said before it ended the process."""
+
+
+def main(request: Dict[str, Any], say: Callable[[Dict[str, Any]], None]) -> None:
+    """Judge `argv` with the engine of this Python; each part of the answer is said as soon as it is known.
+
+    `gpus` are the facts of the GPUs that the launch would see; `is_offline` says that only we forbade downloads, and
+    `has_gpus` that this machine has GPUs, whether or not the launch gets any.
+    """
+    signal.alarm(request["limit_s"])
+    sys.argv = ["launch_server.py", *request["argv"]]
+    sys.addaudithook(_withhold_network)
+    notes = _Notes()
+    version = _version()
+    say({"version": version})
+    if version is None:
+        return
+    began = time.monotonic()
+    try:
+        stand_in = _stand_in(request["gpus"])
+        server_args = importlib.import_module(SERVER_ARGS)
+        prepare, server_class = server_args.prepare_server_args, server_args.ServerArgs
+        _load_plugins()
+        parser = argparse.ArgumentParser(prog="sglang serve")
+        server_class.add_cli_args(parser)
+    except Exception as error:
+        reason = _reason_of_the_looking(error, request)
+        say({"import_error": _described(error), "unjudged": reason, "is_interface": _is_interface(error)})
+        return
+    say({"imports_s": time.monotonic() - began, "stand_in": stand_in, "options": _options(parser)})
+    notes.is_open = True
+    argparse.ArgumentParser.error = _raise_parse_error  # type: ignore[method-assign, assignment]  # it must not exit
+    began = time.monotonic()
+    errors = list(_parse_errors(parser, request["argv"]))
+    say({"parse_s": time.monotonic() - began, "parse_errors": errors, "warnings": notes.texts()})
+    if errors:
+        return
+    began = time.monotonic()
+    answer: Dict[str, Any] = {"is_resolved": True, "error": None, "unjudged": None}
+    try:
+        _resolve(prepare(request["argv"]))
+    except (Exception, SystemExit) as error:
+        answer["error"] = _described(error)
+        answer["unjudged"] = _reason_of_the_looking(error, request)
+    say(dict(answer, resolve_s=time.monotonic() - began, warnings=notes.texts()))
+
+
+def _version() -> Optional[str]:
+    metadata = importlib.import_module("importlib.metadata")
+    try:
+        return str(metadata.version(PACKAGE))
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _stand_in(gpus: List[Dict[str, Any]]) -> Optional[str]:
+    """Answer in the driver's place; None when there is nothing to stand in for."""
+    torch = importlib.import_module("torch")
+    if not gpus or torch.version.cuda is None:
+        return None
+    for name, answer in _answers(gpus).items():
+        setattr(torch.cuda, name, answer)
+    return "torch.cuda and nvidia-smi answered from facts of %d x %s" % (len(gpus), gpus[0]["name"])
+
+
+def _answers(gpus: List[Dict[str, Any]]) -> Dict[str, Callable[..., Any]]:
+    """Return the functions of torch.cuda that only ask for facts, and those that would begin to use a GPU."""
+
+    def at(device: Any = None) -> Dict[str, Any]:
+        index = getattr(device, "index", device)
+        if isinstance(index, str):
+            index = index.rpartition(":")[2]
+        return gpus[int(index)] if str(index).isdecimal() else gpus[0]
+
+    def capability(device: Any = None) -> Tuple[int, int]:
+        major, _, minor = str(at(device)["compute_capability"] or "").partition(".")
+        if not (major.isdecimal() and minor.isdecimal()):
+            raise NotTouched("the compute capability of %s is not known" % at(device)["name"])
+        return int(major), int(minor)
+
+    def memory(device: Any = None) -> Tuple[int, int]:
+        size = at(device)["memory_mib"] << 20
+        return size, size
+
+    def untouched(*_: Any, **__: Any) -> Any:
+        raise NotTouched("a GPU was wanted, not a fact of it")
+
+    return {
+        "is_available": lambda: True,
+        "is_initialized": lambda: False,
+        "device_count": lambda: len(gpus),
+        "current_device": lambda: 0,
+        "get_device_name": lambda device=None: at(device)["name"],
+        "get_device_capability": capability,
+        "get_device_properties": lambda device=None: _Properties(at(device), capability),
+        "mem_get_info": memory,
+        "is_bf16_supported": lambda *_, **__: capability() >= (8, 0),
+        "_lazy_init": untouched,
+        "init": untouched,
+    }
+
+
+class _Properties:
+    """Properties of a GPU as far as they are facts; anything else is NotTouched."""
+
+    def __init__(self, gpu: Dict[str, Any], capability: Callable[..., Tuple[int, int]]) -> None:
+        self.name = gpu["name"]
+        self.total_memory = gpu["memory_mib"] << 20
+        self._capability = capability
+
+    @property
+    def major(self) -> int:
+        return self._capability()[0]
+
+    @property
+    def minor(self) -> int:
+        return self._capability()[1]
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotTouched("%s of a GPU is not known without it" % name)
+
+
+def _withhold_network(event: str, details: Tuple[Any, ...]) -> None:
+    """Stop what would leave this machine; a datagram socket that is connected sends nothing."""
+    if event == "socket.connect":
+        sock, address = details
+        is_far = isinstance(address, tuple) and address[0] not in LOOPBACK
+        if is_far and getattr(sock, "type", None) != socket.SOCK_DGRAM:
+            raise Withheld("a preflight does not go to %s" % (address[0],))
+    elif event == "socket.getaddrinfo" and details[0]:
+        host = details[0].decode("ascii", "replace") if isinstance(details[0], bytes) else str(details[0])
+        is_number = host.replace(".", "").isdecimal() or ":" in host
+        if not is_number and host not in (*LOOPBACK, socket.gethostname()):
+            raise Withheld("a preflight does not look for %s" % host)
+
+
+def _load_plugins() -> None:
+    """Load what a start loads first, where this release has plug-ins."""
+    try:
+        plugins: Optional[ModuleType] = importlib.import_module(PLUGINS)
+    except ModuleNotFoundError:
+        plugins = None
+    load = getattr(plugins, "load_plugins", None)
+    if load is not None:
+        load()
+
+
+def _options(parser: argparse.ArgumentParser) -> List[List[Any]]:
+    """Return each option's spellings, and what its help says of its end, None for one that stays."""
+    found = []
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list them
+        help_text = str(action.help or "")
+        successor = getattr(action, "new_flag", None)
+        kind = type(action).__name__
+        old = None
+        if kind.startswith("Deprecated") or successor:
+            old = getattr(action, "error_message", None) or help_text
+        elif re.match(r"\W*deprecated|note: .* is deprecated", help_text, re.IGNORECASE):
+            old = help_text
+        if old == argparse.SUPPRESS:
+            old = "deprecated"
+        if action.option_strings:
+            names = [name for name in action.option_strings if name.startswith("--")]
+            found.append([names, old and old[:300], None if successor is None else str(successor)[:200]])
+    return found
+
+
+def _raise_parse_error(_: argparse.ArgumentParser, message: str) -> None:
+    raise ParseError(message)
+
+
+def _parse_errors(parser: argparse.ArgumentParser, argv: List[str]) -> Iterator[str]:
+    """Yield every error of the parser: what it complains of is left out, and the rest is given to it again."""
+    groups = _groups(argv)
+    for _ in range(ERRORS_LIMIT):
+        try:
+            parser.parse_args([word for group in groups for word in group])
+        except ParseError as error:
+            yield str(error)[:TEXT_LIMIT]
+            left = [group for group in groups if not _is_meant(group[0], str(error), parser)]
+        except (Exception, SystemExit) as error:
+            yield "%s: %s" % (type(error).__name__, str(error)[:TEXT_LIMIT])
+            return
+        else:
+            return
+        if len(left) == len(groups):
+            return
+        groups = left
+
+
+def _groups(argv: List[str]) -> List[List[str]]:
+    """Return the words of a command line, each option with its values."""
+    groups: List[List[str]] = []
+    for word in argv:
+        if word.startswith("--") or not groups:
+            groups.append([])
+        groups[-1].append(word)
+    return groups
+
+
+def _is_meant(word: str, message: str, parser: argparse.ArgumentParser) -> bool:
+    """Tell whether a complaint is of the option that a word names."""
+    name = word.partition("=")[0]
+    known = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001
+    fits = [name] if name in known else [option for option in known if option.startswith(name)]
+    ambiguous = AMBIGUOUS_OPTION.match(message)
+    if ambiguous:
+        return name == ambiguous.group(1).partition("=")[0]
+    if message.startswith(UNRECOGNIZED):
+        return not fits or word in message[len(UNRECOGNIZED) :].split(" ")
+    named = NAMED_ARGUMENT.match(message)
+    return named is not None and any(option in named.group(1).split("/") for option in fits)
+
+
+def _resolve(server_args: Any) -> None:
+    """Do what a start does with parsed arguments before it spawns: newer releases resolve here, older ones check."""
+    resolve = getattr(server_args, "resolve_once", None)
+    check = getattr(server_args, "check_server_args", None)
+    if resolve is not None:
+        resolve()
+    elif check is not None:
+        check()
+
+
+def _reason_of_the_looking(error: BaseException, request: Dict[str, Any]) -> Optional[str]:
+    """Return why an error says nothing of the arguments, None when a start would end with it as well."""
+    chain = list(_chain(error))
+    for one in chain:
+        if isinstance(one, NotTouched):
+            return "the engine wanted more of a GPU than can be told without touching it: %s" % one
+        if isinstance(one, Withheld):
+            return "the engine wanted to go to the network, which a preflight does not: %s" % one
+        if request["is_offline"] and type(one).__name__ in OFFLINE_ERRORS:
+            return "a model that is named by its hub id is not on this node, and a preflight downloads nothing"
+    if request["has_gpus"] or request["gpus"]:
+        innermost = _frames(error)[-1:]
+        package = _short(innermost[0][0]).split(os.sep)[0] if innermost else ""
+        if package in DEVICE_PACKAGES or DEVICE_TEXT.search(str(error)):
+            return "the GPUs are hidden while arguments are judged, and the engine ended with %s: %s" % (
+                type(error).__name__,
+                str(error)[:300],
+            )
+    return None
+
+
+def _chain(error: Optional[BaseException]) -> Iterator[BaseException]:
+    seen = 0
+    while error is not None and seen < ERRORS_LIMIT:
+        yield error
+        error = error.__cause__ or error.__context__
+        seen += 1
+
+
+def _is_interface(error: BaseException) -> bool:
+    """Tell whether the engine was imported and only has other names inside than those that are known."""
+    return isinstance(error, (AttributeError, ModuleNotFoundError)) and (
+        getattr(error, "name", None) in (SERVER_ARGS, "prepare_server_args", "ServerArgs", "add_cli_args")
+    )
+
+
+def _described(error: BaseException) -> Dict[str, Any]:
+    """Return the exception with the engine's innermost line; another package's where the engine has none in it."""
+    kind = type(error)
+    answer: Dict[str, Any] = {
+        "kind": kind.__name__ if kind.__module__ == "builtins" else "%s.%s" % (kind.__module__, kind.__name__),
+        "message": str(error)[:TEXT_LIMIT],
+        "file": None,
+        "line": None,
+        "function": None,
+        "source": None,
+    }
+    frames = _frames(error)
+    own = [frame for frame in frames if _short(frame[0]).startswith(PACKAGE + os.sep)]
+    for file, line, function in (own or frames)[-1:]:
+        source = linecache.getline(file, line).strip()[:300] or None
+        answer.update(file=_short(file), line=line, function=function, source=source)
+    return answer
+
+
+def _frames(error: BaseException) -> List[Tuple[str, int, str]]:
+    """Return file, line and function of each frame behind this probe, outermost first."""
+    found = []
+    trace: Optional[TracebackType] = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename != __file__:
+            found.append((code.co_filename, trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    return found
+
+
+def _short(path: str) -> str:
+    """Return a file's path below site-packages, or below the folder that the engine lies in."""
+    for mark in ("/site-packages/", "/dist-packages/"):
+        if mark in path:
+            return path.rpartition(mark)[2]
+    at = path.rfind("/%s/" % PACKAGE)
+    return path if at < 0 else path[at + 1 :]
+
+
+class _Notes:
+    """Keeps the warnings that are logged from a moment on, each once, whatever the engine makes of its handlers."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._texts: Dict[str, None] = {}
+        self._make = logging.getLogRecordFactory()
+        logging.setLogRecordFactory(self._note)
+
+    def texts(self) -> List[str]:
+        """Return what was kept so far."""
+        return list(self._texts)
+
+    def _note(self, *call: Any, **named: Any) -> logging.LogRecord:
+        record = self._make(*call, **named)
+        if self.is_open and record.levelno >= logging.WARNING and len(self._texts) < WARNINGS_LIMIT:
+            with suppress(Exception):  # a record whose text cannot be made is the engine's own slip
+                self._texts[PAINT.sub("", record.getMessage())[:TEXT_LIMIT]] = None
+        return record
+
+
+def answer_to(descriptor: int) -> Callable[[Dict[str, Any]], None]:
+    """Return what writes a part of the answer as one line of JSON."""
+
+    def say(part: Dict[str, Any]) -> None:
+        data = json.dumps(part).encode("ascii") + b"\n"
+        while data:
+            data = data[os.write(descriptor, data) :]
+
+    return say
