@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 
+from service.errors import RemoteCommandFailed
+from service.remote.checkpoints import RenamedDraft
+from service.remote.messages import Refusal
+from service.remote.node import NodeSession
 from service.remote.on_node import draft_rename
 from service.remote.on_node.answering import Refused
 from service.remote.on_node.draft_rename import NOTE_NAME, rename_draft
 from service.remote.on_node.safetensors import read_header
-from service.remote.ssh import SshConnection
 from service.sglang.checks import CheckCode
-from tests.remote.test_model_files import ask
 from tests.sglang.speculative.checkpoints import DRAFT_CONFIG, MODELOPT, SPECFORGE, Workshop, read, write_model
 
 RENAMES = {name: name.replace("layers.0.", "midlayer.") for name in MODELOPT if name.startswith("layers.0.")}
@@ -235,7 +237,7 @@ def test_a_disk_that_fills_up_leaves_nothing(source: Path, tmp_path: Path, monke
     monkeypatch.setattr(draft_rename, "_copy_data", full)
     with pytest.raises(Refused) as refused:
         rename_draft(order(source, tmp_path / "new"))
-    assert "No space left" in refused.value.detail
+    assert (refused.value.code, "No space left" in refused.value.detail) == ("no_room", True)
     assert beside(tmp_path / "new") == ["old"]
 
 
@@ -265,9 +267,24 @@ def test_an_end_in_between_leaves_nothing(source: Path, tmp_path: Path, number: 
     assert beside(tmp_path / "new") == ["old"]
 
 
-async def test_a_draft_is_renamed_over_ssh(connection: SshConnection, source: Path, tmp_path: Path) -> None:
-    answer = await ask(connection, "rename_draft", order(source, tmp_path / "new"))
-    assert answer["result"]["renamed"] == len(RENAMES)
+async def test_a_draft_is_renamed_over_ssh(node: NodeSession, source: Path, tmp_path: Path) -> None:
+    renamed = await node.rename_draft(str(source), str(tmp_path / "new"), RENAMES)
+    names = tuple(sorted(path.name for path in source.glob("*.safetensors")))
+    sizes = sum((source / name).stat().st_size for name in names)
+    assert renamed == RenamedDraft(str(tmp_path / "new"), names, len(RENAMES), sizes, renamed.left_out)
     assert {tensor.name for tensor in read(tmp_path / "new").tensors} == set(SPECFORGE) - {"t2d"}
-    again = await ask(connection, "rename_draft", order(source, tmp_path / "new"))
-    assert again["refused"] == "destination_exists"
+    with pytest.raises(RemoteCommandFailed) as failed:
+        await node.rename_draft(str(source), str(tmp_path / "new"), RENAMES)
+    assert failed.value.context["refusal"] is Refusal.DESTINATION_EXISTS
+
+
+async def test_why_a_node_refuses_a_rename(node: NodeSession, source: Path, tmp_path: Path) -> None:
+    with pytest.raises(RemoteCommandFailed) as absent:
+        await node.rename_draft(str(source), str(tmp_path / "new"), {"nothing.weight": "x.weight"})
+    assert absent.value.context["refusal"] is Refusal.ORDER_INVALID
+    shard = min(source.glob("*.safetensors"))
+    shard.write_bytes(shard.read_bytes()[:-1])
+    with pytest.raises(RemoteCommandFailed) as unsound:
+        await node.rename_draft(str(source), str(tmp_path / "new"), RENAMES)
+    assert unsound.value.context["refusal"] is Refusal.CHECKPOINT_UNSOUND
+    assert beside(tmp_path / "new") == ["old"]

@@ -15,16 +15,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.remote.bundle import PYTHON_ARGV, payload
+from service.remote.checkpoints import ModelWish
+from service.remote.node import NodeSession
 from service.remote.on_node import safetensors
 from service.remote.on_node.model_files import read_model_files
 from service.remote.on_node.safetensors import HEADER_LIMIT, Unsound, header_bytes, read_header
-from service.remote.ssh import SshConnection
-from service.sglang.model_files import FileProblem, ModelFiles, PathProblem, parse_model_files
-from tests.sglang.speculative.checkpoints import DRAFT_CONFIG, SPECFORGE, read, write_model, write_safetensors
+from service.sglang.model_files import ALL_TENSORS, FileProblem, ModelFiles, PathProblem
+from tests.sglang.speculative.checkpoints import (
+    DRAFT_CONFIG,
+    SPECFORGE,
+    TARGET_CONFIG,
+    read,
+    write_model,
+    write_safetensors,
+)
 
 GOOD = {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}
-ANSWER_MARK = b"VIGIL1 "
 
 
 def raw(header: object, data: bytes = b"\0" * 12, *, length: int | None = None) -> bytes:
@@ -300,17 +306,27 @@ def test_more_tensors_than_are_answered(tmp_path: Path, monkeypatch: pytest.Monk
     assert model.weights[0].tensor_count == len(SPECFORGE)
 
 
-async def ask(connection: SshConnection, verb: str, request: Mapping[str, object]) -> Any:
-    """Run a verb of this folder on the far side of a real sshd."""
-    done = await connection.run(PYTHON_ARGV, stdin=payload(verb, request, limit_s=30), deadline_s=20)
-    assert done.stdout.startswith(ANSWER_MARK), done.stderr
-    return json.loads(done.stdout[len(ANSWER_MARK) :])
-
-
-async def test_models_are_read_over_ssh(connection: SshConnection, tmp_path: Path) -> None:
+async def test_models_are_read_over_ssh(node: NodeSession, tmp_path: Path) -> None:
     write_model(tmp_path / "draft", DRAFT_CONFIG, SPECFORGE, shards=2)
-    models = [{"path": str(tmp_path / name), "revision": None, "tensors": None} for name in ("draft", "nowhere")]
-    answer = await ask(connection, "read_model_files", {"models": models, "environment": {}})
-    draft, nowhere = (parse_model_files(model) for model in answer["result"]["models"])
+    snapshot = hub(tmp_path)
+    wishes = [
+        ModelWish(str(tmp_path / "draft"), tensors=ALL_TENSORS),
+        ModelWish(str(tmp_path / "nowhere")),
+        ModelWish("org/name", "main", ALL_TENSORS),
+    ]
+    draft, nowhere, cached = await node.read_model_files(wishes, environment={"HF_HOME": str(tmp_path)})
     assert {tensor.name for tensor in draft.loaded_tensors} == set(SPECFORGE)
     assert nowhere == ModelFiles(str(tmp_path / "nowhere"), str(tmp_path / "nowhere"), PathProblem.ABSENT)
+    assert (cached.problem, cached.directory) == (None, str(snapshot))
+
+
+async def test_of_a_target_only_its_draft_layer_is_listed(node: NodeSession, tmp_path: Path) -> None:
+    shapes = {f"model.layers.{number}.mlp.weight": (4, 4) for number in (0, 31, 32)} | {"model.mtp.fc.weight": (4, 4)}
+    write_model(tmp_path / "target", TARGET_CONFIG, shapes)
+    (target,) = await node.read_model_files([ModelWish(str(tmp_path / "target"))], environment={})
+    assert [tensor.name for tensor in target.tensors] == [
+        "model.layers.31.mlp.weight",
+        "model.layers.32.mlp.weight",
+        "model.mtp.fc.weight",
+    ]
+    assert (target.has_all_tensors, target.weight_bytes) == (False, 4 * 32)

@@ -5,6 +5,7 @@ The data of every tensor is copied as it is; only headers and index change. The 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -179,7 +180,8 @@ def _staging(destination: str) -> Iterator[str]:
     try:
         yield staging
     except OSError as error:
-        raise Refused("directory_unusable", "%s: %s" % (destination, error.strerror or error)) from error
+        code = "no_room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "directory_unusable"
+        raise Refused(code, "%s: %s" % (destination, error.strerror or error)) from error
     except Unsound as unsound:
         raise Refused("checkpoint_unsound", unsound.detail) from unsound
     finally:
