@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 
 from service.api import openapi, problems
 from service.api.dependencies import Parts
-from service.api.routes import history, launches, nodes, operational, profiles, servers
+from service.api.routes import drafts, history, launches, nodes, operational, profiles, servers
 from service.db import migrating
 from service.db.engine import Database, prepare_state_dir
 from service.operations.control import Control
@@ -29,7 +29,14 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lambda app: _running(app, settings),
         generate_unique_id_function=_operation_id,
     )
-    for router in (nodes.router, profiles.router, servers.router, launches.router, history.router):
+    for router in (
+        nodes.router,
+        drafts.router,
+        profiles.router,
+        servers.router,
+        launches.router,
+        history.router,
+    ):
         app.include_router(router, prefix=API_PREFIX)
     app.include_router(operational.router)
     problems.install(app)
