@@ -1,1 +1,1 @@
-"""Workloads, the canonical metrics of their runs, comparison and history."""
+"""Benchmarks: workloads, results in one schema, comparison with noise, history."""
