@@ -1,12 +1,13 @@
-"""What a node of eight H100s with one ready server says: the observer's facts, the inventory, the engine's answers."""
+"""What a node of eight H100s with one ready server says: the observer's facts and the inventory."""
 
 import base64
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 GPU_COUNT = 8
 BOOT_ID = "5b7c0c4e-6d0e-4d3b-9f0d-2f8f5f0f7a11"
+_LABELS = 'engine_type="unified",model_name="/models/llama-3.1-70b",moe_ep_rank="0",pp_rank="0",tp_rank="0"'
 _UUID = "GPU-5d4f0000-91ab-4c3e-8a07-3b1f0e6c2d{:02d}"
 
 
@@ -60,6 +61,12 @@ class Launch:
             yield self._log_line()
         yield self._fact(effort=self._effort())
 
+    def metrics(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return the samples that are wanted, of one replica whose counters move."""
+        moved = time.time() * 900
+        text = "".join(f"{name}{{{_LABELS}}} {moved if 'token' in name else 31:.1f}\n" for name in names)
+        return {"k": "metrics", "launch": self.id, "at": time.time(), "text": text}
+
     def _log_line(self) -> dict[str, Any]:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
         data = (
@@ -98,14 +105,3 @@ def holders(launch_id: str) -> dict[str, Any]:
         for index in range(GPU_COUNT)
     ]
     return {"k": "gpus", "at": time.time(), "holders": rows, "error": None}
-
-
-def metrics_text(now_s: float, *, page_kib: int) -> bytes:
-    """Return a page of /metrics as large as an engine's, most of it histograms, whose token counters move."""
-    label = 'engine_type="unified",model_name="/models/llama-3.1-70b",moe_ep_rank="0",pp_rank="0",tp_rank="0"'
-    moving = ("prompt_tokens_total", "generation_tokens_total", "realtime_tokens_total", "num_used_tokens")
-    lines = [f"sglang:{name}{{{label}}} {now_s * 900:.1f}" for name in moving]
-    lines += [f"sglang:{name}{{{label}}} 31.0" for name in ("num_running_reqs", "num_queue_reqs", "gen_throughput")]
-    bucket = f'sglang:time_to_first_token_seconds_bucket{{{label},le="0.25"}} 4711.0'
-    lines += [bucket] * ((page_kib * 1024 - len("\n".join(lines))) // (len(bucket) + 1))
-    return ("\n".join(lines) + "\n").encode()

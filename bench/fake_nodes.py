@@ -1,9 +1,10 @@
 """The far side of watch_fleet.py: one process whose SSH servers play any number of nodes with a ready server each.
 
 A login is a node, whatever its user is called. The observer's lines come from a timer instead of a process: as on a
-real node each second the effort that has changed and a beat, every few seconds a line of the log, every 15 s the
-holders of the GPUs. Requests through a channel are answered as the engine does. Told `break closed`, `break refused`
-or `break changed` on its standard input, it does that to the server of that name; it ends when its input does.
+real node each second the effort that has changed and a beat, every few seconds a line of the log and the counters that
+are wanted, every 15 s the holders of the GPUs. Requests through a channel are answered as the engine does. Told
+`break closed`, `break refused` or `break changed` on its standard input, it does that to the server of that name; it
+ends when its input does.
 """
 
 import argparse
@@ -11,7 +12,6 @@ import asyncio
 import itertools
 import json
 import random
-import re
 import socket
 import sys
 import time
@@ -21,13 +21,14 @@ from typing import Any
 
 import asyncssh
 import uvloop
-from fake_facts import BOOT_ID, Launch, holders, metrics_text, plain_inventory
+from fake_facts import BOOT_ID, Launch, holders, plain_inventory
 
 FAULTS = ("closed", "refused", "changed")
 _TICK_S = 1.0
 _GPUS_EVERY = 15
 _SPACE_EVERY = 10
-_GET = re.compile(rb"GET (\S+) HTTP/1\.1\r\n(?:[^\r\n]+\r\n)*\r\n")
+_END_OF_HEAD = b"\r\n\r\n"
+_HEALTHY = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 _CRYPTO = {
     "kex_algs": ["curve25519-sha256"],
     "encryption_algs": ["aes128-gcm@openssh.com"],
@@ -38,9 +39,8 @@ _CRYPTO = {
 class Far:
     """The servers: one for all sound nodes, and one for each fault."""
 
-    def __init__(self, *, client_key: asyncssh.SSHKey, log_every_s: int, page_kib: int) -> None:
+    def __init__(self, *, client_key: asyncssh.SSHKey, log_every_s: int) -> None:
         self.log_every_s = log_every_s
-        self.page_kib = page_kib
         self.client_key = client_key
         self.host_key = asyncssh.generate_private_key("ssh-ed25519")
         self.refusing: set[int] = set()
@@ -103,7 +103,7 @@ class _Login(asyncssh.SSHServer):
         self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
     ) -> asyncssh.SSHTCPSession[bytes]:
         del dest_host, dest_port, orig_host, orig_port
-        return _Engine(self._far.page_kib)
+        return _Engine()
 
 
 class _Verb(asyncssh.SSHServerSession[bytes]):
@@ -117,6 +117,7 @@ class _Verb(asyncssh.SSHServerSession[bytes]):
         self._launches: list[Launch] = []
         self._timer: asyncio.TimerHandle | None = None
         self._beats = itertools.count()
+        self._metrics: dict[str, Any] | None = None
 
     def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
         self._channel = chan
@@ -144,6 +145,7 @@ class _Verb(asyncssh.SSHServerSession[bytes]):
         self._held = self._held[len(head) + 1 + int(head) :]
         self._take = self._take_watch
         if order["verb"] == "observe":
+            self._metrics = order["request"].get("metrics")
             self._say([{"k": "hello", "boot_id": BOOT_ID, "at": time.time(), "pid": 4242, "protocol": 1}])
             self._timer = asyncio.get_running_loop().call_later(random.random(), self._tick)  # noqa: S311
             return True
@@ -167,6 +169,8 @@ class _Verb(asyncssh.SSHServerSession[bytes]):
         for launch in self._launches:
             has_line = number % self._far.log_every_s == 0
             said += launch.facts(has_line=has_line)
+            if self._metrics and number % max(1, round(self._metrics["every_s"])) == 0:
+                said.append(launch.metrics(self._metrics["names"]))
         if self._launches and number % _GPUS_EVERY == 0:
             said.append(holders(self._launches[0].id))
         space = {"disk_free_mib": 2_101_044, "shm_free_mib": 1_031_900} if number % _SPACE_EVERY == 0 else {}
@@ -191,10 +195,9 @@ class _Verb(asyncssh.SSHServerSession[bytes]):
 
 
 class _Engine(asyncssh.SSHTCPSession[bytes]):
-    """A TCP channel to the server's port: keep-alive HTTP that answers at once."""
+    """A TCP channel to the server's port: it is asked for nothing but its health, and answers at once."""
 
-    def __init__(self, page_kib: int) -> None:
-        self._page_kib = page_kib
+    def __init__(self) -> None:
         self._channel: asyncssh.SSHTCPChannel[bytes] | None = None
         self._held = b""
 
@@ -203,12 +206,9 @@ class _Engine(asyncssh.SSHTCPSession[bytes]):
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
         del datatype
-        self._held += data
-        while (request := _GET.match(self._held)) and self._channel and not self._channel.is_closing():
-            self._held = self._held[request.end() :]
-            body = metrics_text(time.time(), page_kib=self._page_kib) if request[1] == b"/metrics" else b""
-            head = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\ncontent-type: text/plain\r\n\r\n" % len(body)
-            self._channel.write(head + body)
+        *asked, self._held = (self._held + data).split(_END_OF_HEAD)
+        if asked and self._channel and not self._channel.is_closing():
+            self._channel.write(_HEALTHY * len(asked))
 
 
 async def main() -> None:
@@ -216,10 +216,9 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--client-key", type=Path, required=True, help="the public key that may log in")
     parser.add_argument("--log-every-s", type=int, default=5)
-    parser.add_argument("--page-kib", type=int, default=128)
     arguments = parser.parse_args()
     client_key = asyncssh.read_public_key(str(arguments.client_key))
-    far = Far(client_key=client_key, log_every_s=arguments.log_every_s, page_kib=arguments.page_kib)
+    far = Far(client_key=client_key, log_every_s=arguments.log_every_s)
     ports = {name: await far.listen() for name in ("sound", *FAULTS)}
     line = " ".join(far.host_key.export_public_key().decode("ascii").split()[:2])
     print(json.dumps({"ports": ports, "host_key": line}), flush=True)

@@ -71,7 +71,6 @@ async def main() -> None:
     parser.add_argument("counts", type=int, nargs="*", default=[50, 200, 1000], metavar="N")
     parser.add_argument("--seconds", type=float, default=30, help="how long each quiet time is")
     parser.add_argument("--log-every-s", type=int, default=5, help="how often a server logs a line")
-    parser.add_argument("--page-kib", type=int, default=128, help="how long an engine's page of /metrics is")
     parser.add_argument("--profile", type=Path, help="where py-spy writes what the service did, by stack")
     parser.add_argument("--json", type=Path, help="where the figures go, as lines of JSON")
     arguments = parser.parse_args()
@@ -94,7 +93,7 @@ async def _measure(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
         key_file.chmod(0o600)
         key.write_public_key(str(directory / "key.pub"))
         far_argv = [str(HERE / "fake_nodes.py"), "--client-key", str(directory / "key.pub")]
-        far_argv += ["--log-every-s", str(arguments.log_every_s), "--page-kib", str(arguments.page_kib)]
+        far_argv += ["--log-every-s", str(arguments.log_every_s)]
         async with _child(far_argv, {}) as far:
             said = await far.read()
             nodes, dead = _nodes(count, said["ports"])

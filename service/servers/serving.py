@@ -17,8 +17,8 @@ from service.sglang.metrics import EngineCounters
 SILENT_AFTER_FAILURES = 2
 """Each failure is at least 20 s without a token: one is a long prefill, two without any counter moving are not."""
 FLOW_FRESH_S = 35.0
-"""A move of the counters this long ago still proves that the engine works. Nobody scrapes while /health waits for 20 to
-25 s; and two failures in a row with nothing moving are 40 s."""
+"""A move of the counters this long ago still proves that the engine works. An answer of /health takes up to 25 s; and
+two failures in a row with nothing moving are 40 s."""
 LAST_SCRAPE_S = 10.0
 """How old the last scrape may be to speak for the present."""
 STUCK_AFTER_S = 120.0

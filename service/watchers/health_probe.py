@@ -1,4 +1,4 @@
-"""Asks one server for its counters and its health, never twice at once, for as long as its launch listens."""
+"""Asks one server for its health, never twice at once, for as long as its launch listens."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,15 +11,11 @@ from service.remote.ssh import SshConnection
 from service.servers.observation import ListenerOwner
 from service.servers.serving import health_is_needed
 from service.servers.states import State
-from service.sglang.health import HTTP_OK, HealthAnswer, health_answer
-from service.sglang.metrics import EngineCounters, parse_metrics
+from service.sglang.health import HealthAnswer, health_answer
 
 STARTING_INTERVAL_S = 0.5
 """While starting, a 503 costs the engine nothing: it makes no request then."""
 UNREADY_INTERVAL_S = 2.0
-METRICS_DEADLINE_S = 10.0
-METRICS_LIMIT_BYTES = 4 * 2**20
-"""A server of eight ranks and 169 names answers with about a megabyte."""
 
 
 class HealthProbe:
@@ -37,31 +33,19 @@ class HealthProbe:
         """Ask until cancelled; `on_answer` is called after each answer."""
         try:
             while True:
-                if self._live.listener.owner is ListenerOwner.OURS:
-                    await self._look()
+                if self._live.listener.owner is ListenerOwner.OURS and self._is_needed():
+                    await self._ask()
                     on_answer()
                 await asyncio.sleep(self._interval_s())
         finally:
             await self._client.aclose()
 
-    async def _look(self) -> None:
-        """Read the counters of a server that was ready, then ask for its health unless they prove that tokens move."""
-        if self.state is not State.STARTING and self.verdicts is not None:
-            self.verdicts.fold_counters(await self._counters(), self._control.now())
-            is_ready = self.state is State.READY
-            if not health_is_needed(self._live.health, self.verdicts.flow, self._control.now(), is_ready=is_ready):
-                return
-        await self._ask()
-        if self.verdicts is not None and self._live.health.answer is not HealthAnswer.OK:
-            self.verdicts.fold_counters(await self._counters(), self._control.now())  # did it work while it was asked?
-
-    async def _counters(self) -> EngineCounters | None:
-        reply = await ask(
-            self._client, "GET", "/metrics", deadline_s=METRICS_DEADLINE_S, limit_bytes=METRICS_LIMIT_BYTES
-        )
-        if reply.error is not None or reply.status != HTTP_OK:
-            return None
-        return parse_metrics(reply.body.decode("utf-8", "replace"))
+    def _is_needed(self) -> bool:
+        """Tell whether to ask now: not while the counters, which the node's observer reads, prove that tokens move."""
+        if self.state is State.STARTING or self.verdicts is None:
+            return True
+        is_ready = self.state is State.READY
+        return health_is_needed(self._live.health, self.verdicts.flow, self._control.now(), is_ready=is_ready)
 
     async def _ask(self) -> None:
         asked_at = self._control.now()

@@ -14,6 +14,7 @@ from service.operations.live import LiveLaunch
 from service.operations.verdicts import VerdictWatch
 from service.profiles.profile import Profile
 from service.remote.messages import LaunchFact, LogFact, Watch
+from service.remote.observing import MetricsFact
 from service.remote.ssh import SshConnection
 from service.servers.observation import Observation
 from service.servers.progress import History
@@ -21,6 +22,7 @@ from service.servers.states import Move, State
 from service.servers.supervision import Facts, decide
 from service.sglang.command import is_log_quiet, probe_host
 from service.sglang.failures import Diagnosis
+from service.sglang.metrics import parse_metrics
 from service.sglang.startup_log import StartupLog
 from service.watchers.health_probe import HealthProbe
 
@@ -99,11 +101,14 @@ class LaunchWatch:
         self.launch = launch
         self._probe.state = server.state
 
-    def fold(self, fact: LaunchFact | LogFact) -> None:
+    def fold(self, fact: LaunchFact | LogFact | MetricsFact) -> None:
         """Fold one fact of the node into the live picture."""
         live = self.live
         if isinstance(fact, LogFact):
             self._fold_log(fact)
+            return
+        if isinstance(fact, MetricsFact):
+            self._verdicts.fold_counters(parse_metrics(fact.text), self._control.now())
             return
         live.observed_at = self._control.now()
         live.process = fact.process or live.process

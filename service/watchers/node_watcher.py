@@ -13,14 +13,18 @@ from service.nodes.contact import Contact
 from service.operations import inventories
 from service.operations.control import Control, endpoint_of
 from service.operations.runner import OperationRunner
-from service.remote.messages import Beat, GpuHoldersFact, Hello, LaunchFact, LogFact, NodeFact
-from service.remote.node import NodeSession, Observer
+from service.remote.messages import Beat, GpuHoldersFact, Hello, LaunchFact, LogFact
+from service.remote.node import Observer
+from service.remote.observing import Fact, MetricsFact, MetricsWish, observe
 from service.remote.ssh import SshConnection
+from service.sglang.metrics import METRIC_NAMES, METRICS_PATH
 from service.watchers.launch_watch import LaunchWatch
 
 RETRY_FIRST_S = 0.5
 TURN_EVERY_S = 1.0
 """Deadlines are looked at this often even when nothing changes."""
+METRICS_EVERY_S = 5.0
+"""The counters are read at least this often, whatever the pause between two health questions: verdicts rest on them."""
 INVENTORY_MAX_AGE_S = 60
 """A node is looked at again when contact is made and the last look is older than this."""
 _events = EventLog("watchers")
@@ -75,7 +79,9 @@ class NodeWatcher:
         self._had_contact = False
         connection = await self._control.connections.get(self._node.id, endpoint_of(self._node))
         self._closed = None
-        self._observer = await NodeSession(connection).observe(on_fact=self._on_fact, on_close=self._on_close)
+        every_s = min(METRICS_EVERY_S, self._control.settings.health_interval_s)
+        wish = MetricsWish(METRICS_PATH, METRIC_NAMES, every_s=every_s)
+        self._observer = await observe(connection, metrics=wish, on_fact=self._on_fact, on_close=self._on_close)
         try:
             await self._make_contact(connection)
             self._had_contact = True
@@ -158,12 +164,12 @@ class NodeWatcher:
         if self._observer is not None:
             self._observer.watch([watch.wanted() for watch in self._watches.values()])
 
-    def _on_fact(self, fact: NodeFact) -> None:
+    def _on_fact(self, fact: Fact) -> None:
         now = self._control.now()
         live = self._control.live.node(self._node.id)
         live.heard_at = now
         match fact:
-            case LaunchFact() | LogFact():
+            case LaunchFact() | LogFact() | MetricsFact():
                 watch = self._watches.get(fact.launch_id)
                 if watch is not None:
                     watch.fold(fact)

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from service.remote.messages import LaunchOrder, NodeFact, Watch
+from service.remote.messages import LaunchOrder, Watch
 from service.remote.node import NodeSession, Observer
+from service.remote.observing import Fact, MetricsWish, observe
 from service.remote.ssh import SshConnection, open_connection
 from tests.sshd import Sshd
 
@@ -92,11 +93,11 @@ class Facts:
     """What an observer said, in order, and a way to wait for something to be said."""
 
     def __init__(self) -> None:
-        self.said: list[NodeFact] = []
+        self.said: list[Fact] = []
         self.closed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._news = asyncio.Event()
 
-    def add(self, fact: NodeFact) -> None:
+    def add(self, fact: Fact) -> None:
         self.said.append(fact)
         self._news.set()
 
@@ -109,9 +110,11 @@ class Facts:
 
 
 @contextlib.asynccontextmanager
-async def observing(node: NodeSession, watches: Sequence[Watch] = ()) -> AsyncIterator[tuple[Observer, Facts]]:
+async def observing(
+    node: NodeSession, watches: Sequence[Watch] = (), *, metrics: MetricsWish | None = None
+) -> AsyncIterator[tuple[Observer, Facts]]:
     facts = Facts()
-    observer = await node.observe(on_fact=facts.add, on_close=facts.closed.set_result)
+    observer = await observe(node._connection, metrics=metrics, on_fact=facts.add, on_close=facts.closed.set_result)
     if watches:
         observer.watch(watches)
     try:

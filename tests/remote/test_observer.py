@@ -14,6 +14,7 @@ from service.clock import utc_now
 from service.errors import NodeUnreachable
 from service.remote.messages import Beat, GpuHoldersFact, Hello, LaunchFact, LaunchOrder, LogFact, SignalStep, Watch
 from service.remote.node import NodeSession
+from service.remote.observing import observe
 from service.remote.on_node import proc, sockets
 from service.remote.ssh import open_connection
 from service.servers.observation import EffortFact, ListenerFact, ListenerOwner, ProcessFact, ProcessState
@@ -204,7 +205,7 @@ async def test_a_new_observer_goes_on_where_the_old_one_was_lost(launches: Launc
     first = await open_connection(sshd.endpoint())
     facts = Facts()
     await NodeSession(first).stage_and_start(order)
-    observer = await NodeSession(first).observe(on_fact=facts.add, on_close=facts.closed.set_result)
+    observer = await observe(first, on_fact=facts.add, on_close=facts.closed.set_result)
     observer.watch([watch(order)])
     await facts.until(lambda: len(log_of(facts, order)) > 500)
     sshd.drop_connections()

@@ -2,7 +2,7 @@
 
 What it costs: a tick reads one stat file per launch and asks the kernel for one port's listeners. Each second the
 members are read, every two the node's new processes looked into, each minute all its processes, for those that were
-judged too early.
+judged too early. How often a server's metrics are read is part of the request.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from . import gpu, proc
 from .answering import Refused, write_all
 from .inventory import disk, holder_facts
 from .members import Census
+from .metrics_page import Wish
 from .places import SHM
 from .watched import Watched
 
@@ -41,7 +42,8 @@ def observe(request: Dict[str, Any], channel: BinaryIO) -> None:
     """
     commands: "queue.Queue[Optional[bytes]]" = queue.Queue()
     threading.Thread(target=_listen, args=(channel, commands), daemon=True).start()
-    observer = Observer(float(request["tick_s"]))
+    metrics = request.get("metrics")
+    observer = Observer(float(request["tick_s"]), Wish(metrics) if metrics else None)
     try:
         while observer.turn(commands):
             pass
@@ -60,8 +62,9 @@ class _NobodyReads(Exception):
 class Observer:
     """The watched launches and the clocks of what is not looked at in every tick."""
 
-    def __init__(self, tick_s: float) -> None:
+    def __init__(self, tick_s: float, metrics: Optional[Wish] = None) -> None:
         self._tick_s = tick_s
+        self._metrics = metrics
         self._watched: Dict[str, Watched] = {}
         self._census = Census()
         self._due: Dict[str, float] = {}
@@ -94,7 +97,7 @@ class Observer:
                 kept[row["launch"]] = known
                 continue
             try:
-                kept[row["launch"]] = Watched(row["launch"], row["port"], row["host"], row["log_offset"])
+                kept[row["launch"]] = Watched(row["launch"], row["port"], row["host"], row["log_offset"], self._metrics)
             except Refused:
                 continue
         if set(kept) - set(self._watched):

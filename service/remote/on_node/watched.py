@@ -13,6 +13,7 @@ from .listening import PortWatch
 from .log_file import LogFile
 from .main_process import MainProcess
 from .members import Identity, record_members
+from .metrics_page import PageWatch, Wish
 from .places import launch_directory
 from .proc import Stat
 from .shared_memory import record_shared_memory
@@ -24,7 +25,7 @@ LOG_PARTS_PER_TICK = 4
 class Watched:
     """The facts of one launch. An end is told only when every byte that was logged before it has been sent."""
 
-    def __init__(self, launch_id: str, port: int, host: str, log_offset: int) -> None:
+    def __init__(self, launch_id: str, port: int, host: str, log_offset: int, metrics: Optional[Wish] = None) -> None:
         self.launch_id = launch_id
         self.directory = launch_directory(launch_id)
         self.main = MainProcess(self.directory)
@@ -32,6 +33,8 @@ class Watched:
         self.gpu_memory_mib: Optional[int] = None
         self.is_behind = False
         self._port = PortWatch(port, host)
+        self._metrics = metrics
+        self._page = PageWatch(metrics, port, host) if metrics else None
         self._log = LogFile(self.directory)
         self._offset = log_offset
         self._effort = Effort()
@@ -58,6 +61,7 @@ class Watched:
         """Watch another port from now on, if it is another."""
         if (port, host) != (self._port.port, self._port.host):
             self._port = PortWatch(port, host)
+            self._page = PageWatch(self._metrics, port, host) if self._metrics else None
 
     def add_members(self, newcomers: List[Stat]) -> None:
         """Take in processes that were found to belong to the launch."""
@@ -101,6 +105,10 @@ class Watched:
         self._sent.update(changed)
         if changed:
             said.append({"k": "fact", "launch": self.launch_id, "at": time.time(), **changed})
+        if self._page and facts["listener"]["owner"] == "ours":
+            text = self._page.look(now_s)
+            if text is not None:
+                said.append({"k": "metrics", "launch": self.launch_id, "at": time.time(), "text": text})
         return said
 
     def _log_lines(self) -> List[Dict[str, Any]]:
