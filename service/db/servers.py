@@ -1,23 +1,28 @@
 """Questions about servers, their launches and their claims."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import TypeVar
 
 from sqlalchemy import or_
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import defer
+from sqlalchemy.sql.base import ExecutableOption
 from sqlmodel import col, select
 
+from service.db.acceptance import newest_samples
 from service.db.findings import open_findings_of_launches
 from service.db.history import running_operations_of
 from service.db.paging import PageRequest, Rows, fetch_page
-from service.db.tables import Finding, GpuClaim, Launch, Node, Operation, PortClaim, Profile, Server
+from service.db.tables import AcceptanceSample, Finding, GpuClaim, Launch, Node, Operation, PortClaim, Profile, Server
 from service.errors import NameTaken, NotFound
 from service.nodes.contact import Contact
 from service.servers.states import RUNNING_STATES, State
 
 _ALIVE = col(Server.deleted_at).is_(None)
-_Row = TypeVar("_Row", Node, Profile, Launch)
+_Row = TypeVar("_Row", Profile, Launch)
+_LEFT_OUT = [defer(getattr(Launch, name)) for name in ("argv", "environment", "marks", "hang_evidence", "leftovers")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +36,28 @@ class ServerFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeBrief:
+    """What a list of servers tells of a node. Its inventory is some kilobytes, and there may be a node per server."""
+
+    id: str
+    name: str
+    contact: Contact
+    contact_since_at: datetime
+    contact_detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ServerRow:
-    """A server with the rows that a reader wants beside it."""
+    """A server with the rows that a reader wants beside it; of the launch without what only its own page shows."""
 
     server: Server
-    node: Node
+    node: NodeBrief
     profile: Profile
     launch: Launch | None
     findings: Sequence[Finding] = ()
     operation: Operation | None = None
+    acceptance: AcceptanceSample | None = None
+    """The newest of the launch."""
 
 
 async def find_server(session: AsyncSession, name_or_id: str) -> Server | None:
@@ -77,11 +95,12 @@ async def list_servers(session: AsyncSession, request: PageRequest, wanted: Serv
 
 
 async def with_surroundings(session: AsyncSession, servers: Sequence[Server]) -> list[ServerRow]:
-    """Return servers with node, profile, launch, open findings and operation, in five queries whatever their number."""
-    nodes = await _by_id(session, Node, {server.node_id for server in servers})
+    """Return servers with what a reader wants beside them, in six queries whatever their number."""
+    nodes = await _node_briefs(session, {server.node_id for server in servers})
     profiles = await _by_id(session, Profile, {server.profile_id for server in servers})
-    launches = await _by_id(session, Launch, {server.launch_id for server in servers if server.launch_id})
+    launches = await _by_id(session, Launch, {server.launch_id for server in servers if server.launch_id}, _LEFT_OUT)
     open_findings = await open_findings_of_launches(session, list(launches))
+    samples = await newest_samples(session, list(launches))
     running = await running_operations_of(session, [server.id for server in servers])
     return [
         ServerRow(
@@ -91,6 +110,7 @@ async def with_surroundings(session: AsyncSession, servers: Sequence[Server]) ->
             launch=launches.get(server.launch_id) if server.launch_id else None,
             operation=running.get(server.id),
             findings=open_findings.get(server.launch_id or "", ()),
+            acceptance=samples.get(server.launch_id or ""),
         )
         for server in servers
     ]
@@ -152,9 +172,18 @@ async def list_launches(session: AsyncSession, server_id: str, request: PageRequ
     return await fetch_page(session, query, col(Launch.id), request)
 
 
-async def _by_id(session: AsyncSession, table: type[_Row], ids: set[str]) -> dict[str, _Row]:
-    rows = (await session.execute(select(table).where(col(table.id).in_(ids)))).scalars()
+async def _by_id(
+    session: AsyncSession, table: type[_Row], ids: set[str], options: Sequence[ExecutableOption] = ()
+) -> dict[str, _Row]:
+    rows = (await session.execute(select(table).where(col(table.id).in_(ids)).options(*options))).scalars()
     return {row.id: row for row in rows}
+
+
+async def _node_briefs(session: AsyncSession, ids: set[str]) -> dict[str, NodeBrief]:
+    names = [field.name for field in fields(NodeBrief)]
+    query = select(*(getattr(Node, name) for name in names)).where(col(Node.id).in_(ids))
+    briefs = [NodeBrief(*row) for row in await session.execute(query)]
+    return {brief.id: brief for brief in briefs}
 
 
 async def names_of(session: AsyncSession, server_ids: set[str]) -> dict[str, str]:

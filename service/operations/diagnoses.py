@@ -11,8 +11,9 @@ from service.db import findings as finding_queries
 from service.db.tables import Finding
 from service.nodes.inventory import Inventory
 from service.servers.observation import ProcessFact, ProcessState
-from service.sglang.failures import Circumstances, Code, Diagnosis, diagnose, findings
+from service.sglang.failures import Circumstances, Code, Diagnosis, diagnose
 from service.sglang.failures.codes import remedy_text
+from service.sglang.failures.findings import troubles
 from service.sglang.failures.meanings import MEANINGS
 from service.sglang.startup_log import StartupLog
 from service.sglang.versions import parse_version
@@ -54,7 +55,10 @@ def diagnosis_json(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
 
 
 def complaints_of_log(log: StartupLog, engine_version: str | None) -> list[Complaint]:
-    """Return what a serving engine complains of in its log; flags in the remedies are spelt as its version has them."""
+    """Return what a serving engine complains of in its log; flags in the remedies are spelt as its version has them.
+
+    Its speculation is judged elsewhere, by its log and its metrics.
+    """
     version = parse_version(engine_version)
     return [
         Complaint(
@@ -66,7 +70,7 @@ def complaints_of_log(log: StartupLog, engine_version: str | None) -> list[Compl
             began_at=found.began_at,
             ended_at=found.ended_at,
         )
-        for found in findings(log)
+        for found in troubles(log)
     ]
 
 
@@ -82,7 +86,7 @@ def complaints_of_inventory(inventory: Inventory) -> list[Complaint]:
     return [Complaint(Code.GPU_HARDWARE_ERROR, "; ".join(told), remedy, len(told), evidence, inventory.at, None)]
 
 
-async def reconcile(
+async def reconcile(  # noqa: PLR0913  whose they are, and what is known
     session: AsyncSession,
     complaints: Sequence[Complaint],
     *,
@@ -90,10 +94,12 @@ async def reconcile(
     node_id: str,
     server_id: str | None,
     at: datetime,
+    undecided: frozenset[str] = frozenset(),
 ) -> None:
     """Bring the findings of a launch or node in line with what is wrong now.
 
-    A new complaint begins a finding, one that goes on keeps its beginning, one that is over or gone gets its end.
+    A new complaint begins a finding, one that goes on keeps its beginning, one that is over or gone gets its end; of
+    the codes that are `undecided` nothing is known now, so their findings stay as they are.
     """
     known = {row.code: row for row in await finding_queries.open_findings(session, subject_id)}
     for complaint in complaints:
@@ -113,5 +119,6 @@ async def reconcile(
             session.add(row)
         elif row is not None:
             row.count, row.evidence, row.ended_at = complaint.count, complaint.evidence, complaint.ended_at
+            row.summary = complaint.summary
     for row in known.values():
-        row.ended_at = at
+        row.ended_at = None if row.code in undecided else at

@@ -100,12 +100,24 @@ async def record_progress(control: Control, launch_id: str, log: LogReading, *, 
 
 
 async def record_complaints(
-    control: Control, server: Server, launch_id: str, complaints: Sequence[diagnoses.Complaint], *, at: datetime
+    control: Control,
+    server: Server,
+    launch_id: str,
+    complaints: Sequence[diagnoses.Complaint],
+    *,
+    undecided: frozenset[str],
+    at: datetime,
 ) -> None:
     """Keep what a serving engine complains of as findings with a beginning and an end."""
     async with control.database.write() as session:
         await diagnoses.reconcile(
-            session, complaints, subject_id=launch_id, node_id=server.node_id, server_id=server.id, at=at
+            session,
+            complaints,
+            subject_id=launch_id,
+            node_id=server.node_id,
+            server_id=server.id,
+            at=at,
+            undecided=undecided,
         )
     control.changes.publish(server.id)
 

@@ -7,6 +7,7 @@ from typing import Any
 from service.clock import to_text
 from service.db.tables import Launch
 from service.profiles.profile import Profile
+from service.profiles.speculation import speculation_terms
 from service.servers.observation import HealthFact, Observation
 from service.servers.progress import (
     Expected,
@@ -22,6 +23,7 @@ from service.servers.progress import (
     marks_record,
 )
 from service.servers.serving import Flow, ServingJudgement, judge_serving
+from service.sglang.acceptance import AcceptanceLedger
 from service.sglang.metrics import EngineCounters
 from service.sglang.startup_log import LogReading
 
@@ -44,6 +46,7 @@ class VerdictWatch:
     def __init__(self, profile: Profile, launch: Launch, history: History, *, now: datetime) -> None:
         self.history = history
         self.flow = Flow()
+        self.acceptance = AcceptanceLedger(speculation_terms(profile))
         self.thought: Thought | None = None
         self._since_at = now
         self._marks = marks_from_record(launch.marks, at=now) if launch.marks else Marks.begin(now)
@@ -65,6 +68,7 @@ class VerdictWatch:
     def fold_counters(self, counters: EngineCounters | None, at: datetime) -> None:
         """Fold one scrape of the engine's metrics in; None for one that failed."""
         self.flow = self.flow.fold(counters, at)
+        self.acceptance.fold_counters(counters, at)
 
     def think_of_start(self, now: datetime, heard_at: datetime) -> bool:
         """Judge a start; True when the verdict is another than before."""

@@ -60,7 +60,7 @@ class RestartLimits(BaseModel):
 
 
 class Limits(BaseModel):
-    """Hard limits on one start; the judgement of slow and hung starts does not need them."""
+    """Hard limits on a start and on what comes of it; the judgement of slow and hung starts does not need them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -71,6 +71,12 @@ class Limits(BaseModel):
         default=None,
         description="A start without a sign of progress for so long is suspected hung; by default the deadline is "
         "learned from earlier starts.",
+    )
+    min_accept_length: Annotated[float, Field(ge=1, le=1_000, allow_inf_nan=False)] | None = Field(
+        default=None,
+        description="Tokens per verify step that speculation should reach under load, the bonus token included; below "
+        "it the finding `speculation_below_floor` is raised. By default a hint by algorithm and steps.",
+        examples=[2.2],
     )
 
 

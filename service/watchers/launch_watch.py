@@ -8,11 +8,12 @@ from datetime import datetime
 from service.db.tables import Launch, Node, Operation, Server
 from service.errors import Overtaken
 from service.logs import EventLog
-from service.operations import diagnoses, hanging, recording
+from service.operations import acceptance, diagnoses, hanging, recording
 from service.operations.control import Control
 from service.operations.live import LiveLaunch
 from service.operations.verdicts import VerdictWatch
 from service.profiles.profile import Profile
+from service.profiles.speculation import speculation_terms
 from service.remote.messages import LaunchFact, LogFact, Watch
 from service.remote.observing import MetricsFact
 from service.remote.ssh import SshConnection
@@ -56,14 +57,14 @@ class LaunchWatch:
         self._kept_phase: str | None = None
         self._kept_bytes = -1
         self._complained_at: datetime | None = None
-        self._complaints: list[diagnoses.Complaint] | None = None
+        self._complaints: tuple[list[diagnoses.Complaint], frozenset[str]] | None = None
         self.server = server
         self.launch = launch
         self._submit = submit
         self._utc_offset_s = utc_offset_s
         self._acting: asyncio.Task[None] | None = None
         self._marks_at: datetime | None = None
-        self.live = control.live.launches.setdefault(launch.id, LiveLaunch(log=StartupLog(utc_offset_s=utc_offset_s)))
+        self.live = control.live.launches.setdefault(launch.id, LiveLaunch(log=self._new_log()))
         if launch.ready_at is not None and not self.live.has_reported:
             self.live.recent_log.end_offset = launch.log_offset
         self._probe = HealthProbe(control, connection, host=probe_host(self._profile), port=launch.port, live=self.live)
@@ -126,6 +127,7 @@ class LaunchWatch:
         move = decide(self._facts(now), observation, now)
         if move is None:
             await self._keep_progress(now)
+            await self._keep_acceptance(now)
             await self._keep_complaints(now)
             return
         diagnosis = None
@@ -192,10 +194,14 @@ class LaunchWatch:
     def _is_draining(self) -> bool:
         return self.live.log.reading.is_stopping
 
+    def _new_log(self) -> StartupLog:
+        interval = speculation_terms(self._profile).decode_log_interval
+        return StartupLog(utc_offset_s=self._utc_offset_s, decode_log_interval=interval)
+
     def _fold_log(self, fact: LogFact) -> None:
         live = self.live
         if fact.offset < live.recent_log.end_offset:
-            live.log = StartupLog(utc_offset_s=self._utc_offset_s)
+            live.log = self._new_log()
             live.recent_log.chunks.clear()
         live.log = live.log.feed(fact.data, self._control.now())
         live.recent_log.append(fact.offset, fact.data)
@@ -216,10 +222,20 @@ class LaunchWatch:
         if self.server.state not in _SERVING or not _is_due(self._complained_at, now, COMPLAINTS_EVERY_S):
             return
         self._complained_at = now
-        complaints = diagnoses.complaints_of_log(self.live.log, self.launch.engine_version)
-        if complaints != self._complaints:
-            self._complaints = complaints
-            await recording.record_complaints(self._control, self.server, self.launch.id, complaints, at=now)
+        speculation, version = self._verdicts.acceptance, self.launch.engine_version
+        complaints = diagnoses.complaints_of_log(self.live.log, version) + acceptance.complaints(speculation, version)
+        undecided = acceptance.undecided(speculation)
+        if (complaints, undecided) != self._complaints:
+            self._complaints = complaints, undecided
+            await recording.record_complaints(
+                self._control, self.server, self.launch.id, complaints, undecided=undecided, at=now
+            )
+
+    async def _keep_acceptance(self, now: datetime) -> None:
+        """Fold in what the decode lines say of speculation, and keep a sample a minute of it."""
+        if self.server.state in _SERVING:
+            self._verdicts.acceptance.fold_log(self.live.log.acceptance, now)
+            await acceptance.keep_sample(self._control, self.launch.id, self._verdicts.acceptance, at=now)
 
     async def _keep_progress(self, now: datetime) -> None:
         """Keep how far the log has come: each phase and its progress while starting, later how much was read."""

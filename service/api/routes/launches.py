@@ -6,10 +6,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
-from service.api.dependencies import Id, Parts, PartsNeeded
+from service.api.dependencies import Id, PageNeeded, Parts, PartsNeeded
 from service.api.log_stream import follow
 from service.api.problems import problems
+from service.api.schemas.acceptance import AcceptanceSamplePublic, sample_public
+from service.api.schemas.common import Page
 from service.api.schemas.servers import LaunchPublic, launch_public
+from service.db import acceptance as acceptance_queries
 from service.db import servers as server_queries
 from service.db.tables import Launch, Node, Server
 from service.errors import ChannelRefused, InvalidInput, NodeUnreachable, NotFound, RemoteCommandFailed, RemoteTimeout
@@ -25,6 +28,19 @@ async def get_launch(launch: Id, parts: PartsNeeded) -> LaunchPublic:
     """Show a launch: what was executed, its phases with their times, its exit, and what its end left behind."""
     row, server, node = await _load(parts, launch)
     return launch_public(row, parts.control.live, server=server.name, node=node.name)
+
+
+@router.get("/{launch}/acceptance", responses=problems(NotFound, InvalidInput))
+async def list_launch_acceptance(launch: Id, parts: PartsNeeded, page: PageNeeded) -> Page[AcceptanceSamplePublic]:
+    """List what speculation did for a launch, newest first: at most a sample a minute, and none while it is idle.
+
+    Of one launch about 2,000 samples are kept: when there are more, the older half is merged in pairs.
+    """
+    async with parts.control.database.read() as session:
+        row = await server_queries.get_launch(session, launch)
+        samples = await acceptance_queries.list_samples(session, row.id, page)
+    items = [sample_public(sample, row.engine_version) for sample in samples.items]
+    return Page(items=items, next_cursor=samples.next_cursor)
 
 
 @router.get(

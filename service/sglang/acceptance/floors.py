@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from service.sglang.acceptance.decode_lines import DECODE_LOG_INTERVAL
+
 _HINTS: Mapping[str, tuple[tuple[int, float], ...]] = {
     "EAGLE3": ((3, 1.7), (5, 1.8)),
     "MTP": ((1, 1.5), (3, 1.8)),
@@ -45,6 +47,8 @@ class Terms:
     algorithm: str | None = None
     floor: Floor | None = None
     is_simulated: bool = False
+    decode_log_interval: int = DECODE_LOG_INTERVAL
+    """How many decode iterations a line of its log tells of."""
 
 
 def terms_of(
@@ -53,13 +57,13 @@ def terms_of(
     """Return the terms of a recipe; `own_floor` is the one of its profile."""
     named = server_args.get("speculative-algorithm")
     algorithm = str(named).upper() if named else None
-    if own_floor is not None:
-        why = f"the profile wants at least {own_floor:.2f}"
-        return Terms(algorithm, Floor(own_floor, FloorSource.PROFILE, why), _is_simulated(env))
     draft = server_args.get("speculative-draft-model-path")
     is_mtp = algorithm in _MTP_NAMES or (algorithm == "EAGLE" and draft in {None, model_path})
-    floor = _hint("MTP" if is_mtp else algorithm, _steps(server_args))
-    return Terms(algorithm, floor, _is_simulated(env))
+    floor = _hint("MTP" if is_mtp else algorithm, _whole(server_args, "speculative-num-steps"))
+    if own_floor is not None:
+        floor = Floor(own_floor, FloorSource.PROFILE, f"the profile wants at least {own_floor:.2f}")
+    interval = _whole(server_args, "decode-log-interval") or DECODE_LOG_INTERVAL
+    return Terms(algorithm, floor, _is_simulated(env), interval)
 
 
 def _hint(kind: str | None, steps: int | None) -> Floor | None:
@@ -76,8 +80,8 @@ def _hint(kind: str | None, steps: int | None) -> Floor | None:
     return Floor(length, FloorSource.HINT, why)
 
 
-def _steps(server_args: Mapping[str, object]) -> int | None:
-    given = server_args.get("speculative-num-steps")
+def _whole(server_args: Mapping[str, object], name: str) -> int | None:
+    given = server_args.get(name)
     try:
         return int(str(given)) if given is not None else None
     except ValueError:

@@ -39,7 +39,7 @@ class AcceptanceLedger:
         self._sampled_at: datetime | None = None
 
     @property
-    def complaint(self) -> Stretch | None:
+    def proven(self) -> Stretch | None:
         """Return what was judged last, idle or not; None while nothing is proven or the engine makes it up."""
         return None if self.terms.is_simulated else self._judge.stretch
 

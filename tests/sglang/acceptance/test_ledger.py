@@ -30,7 +30,7 @@ def test_an_idle_server_has_no_samples() -> None:
         ledger.fold_log(AcceptanceWatch(), at(second))
         ledger.fold_counters(scrape(50.0, 0.0), at(second))
         assert ledger.take_sample(at(second)) is None
-    assert (ledger.complaint, ledger.source) == (None, None)
+    assert (ledger.proven, ledger.source) == (None, None)
 
 
 def test_the_first_sample_comes_with_enough_steps_and_the_next_a_minute_later() -> None:
@@ -60,9 +60,9 @@ def test_a_quiet_log_leaves_the_metrics() -> None:
     for second in range(1, 8):
         ledger.fold_counters(scrape(100.0 * second, 1.0, rate=0.2), at(5 * second))
     assert ledger.standing(at(36)).judgement is Judgement.INEFFECTIVE
-    complaint = ledger.complaint
-    assert complaint is not None
-    assert complaint.last.text == "sglang:spec_accept_length 1.00, sglang:spec_accept_rate 0.20"
+    proven = ledger.proven
+    assert proven is not None
+    assert proven.last.text == "sglang:spec_accept_length 1.00, sglang:spec_accept_rate 0.20"
     sample = ledger.take_sample(at(36))
     assert sample is not None
     assert (sample.source, sample.decoding.tokens, sample.decoding.verify_steps) == (Source.METRICS, 600, 600)
@@ -121,7 +121,7 @@ def test_a_simulated_acceptance_is_kept_but_no_complaint() -> None:
     ledger = AcceptanceLedger(Terms(is_simulated=True))
     (sample,) = loaded(ledger, AcceptanceWatch(), range(5), length=1.0)
     assert sample.decoding.accept_length == 1.0
-    assert ledger.complaint is None
+    assert ledger.proven is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.floats(1.0, 5.0)), min_size=1, max_size=60))

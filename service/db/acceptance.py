@@ -1,0 +1,80 @@
+"""Questions about the history of acceptance."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import func
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlmodel import col, select
+
+from service.db.paging import PageRequest, Rows, fetch_page
+from service.db.tables import AcceptanceSample
+from service.sglang.acceptance import Decoding, Sample, Source
+from service.sglang.acceptance.samples import KEPT_SAMPLES, SAMPLE_EVERY_S, merged
+
+
+async def list_samples(session: AsyncSession, launch_id: str, request: PageRequest) -> Rows[AcceptanceSample]:
+    """Return a page of a launch's samples, newest first."""
+    query = select(AcceptanceSample).where(col(AcceptanceSample.launch_id) == launch_id)
+    return await fetch_page(session, query, col(AcceptanceSample.id), request)
+
+
+async def newest_samples(session: AsyncSession, launch_ids: Sequence[str]) -> dict[str, AcceptanceSample]:
+    """Return the newest sample of each of many launches that has one."""
+    newest = (
+        select(func.max(col(AcceptanceSample.id)))
+        .where(col(AcceptanceSample.launch_id).in_(launch_ids))
+        .group_by(col(AcceptanceSample.launch_id))
+    )
+    rows = await session.execute(select(AcceptanceSample).where(col(AcceptanceSample.id).in_(newest)))
+    return {row.launch_id: row for row in rows.scalars()}
+
+
+async def add_sample(session: AsyncSession, launch_id: str, sample: Sample) -> None:
+    """Keep a sample. One that follows another within a minute, after a restart of the service, is merged into it."""
+    newest = (await newest_samples(session, [launch_id])).get(launch_id)
+    if newest is not None and sample.at - newest.at < timedelta(seconds=SAMPLE_EVERY_S):
+        _put(newest, merged(_taken(newest), sample))
+        return
+    row = AcceptanceSample(launch_id=launch_id, **_columns(sample))
+    session.add(row)
+    await session.flush()
+    await _thin(session, launch_id)
+
+
+async def _thin(session: AsyncSession, launch_id: str) -> None:
+    """Merge the older half of a launch's samples in pairs when there are too many."""
+    mine = col(AcceptanceSample.launch_id) == launch_id
+    count = (await session.execute(select(func.count()).select_from(AcceptanceSample).where(mine))).scalar_one()
+    if count <= KEPT_SAMPLES:
+        return
+    query = select(AcceptanceSample).where(mine).order_by(col(AcceptanceSample.id)).limit(KEPT_SAMPLES // 2)
+    rows = (await session.execute(query)).scalars().all()
+    for older, newer in zip(rows[::2], rows[1::2], strict=True):
+        _put(newer, merged(_taken(older), _taken(newer)))
+        await session.delete(older)
+
+
+def _taken(row: AcceptanceSample) -> Sample:
+    told = Decoding.told(
+        accept_length=row.accept_length, accept_rate=row.accept_rate, verify_steps=float(row.verify_steps)
+    )
+    return Sample(row.at, row.window_s, Source(row.source), told, row.running_requests)
+
+
+def _put(row: AcceptanceSample, sample: Sample) -> None:
+    row.sqlmodel_update(_columns(sample))
+
+
+def _columns(sample: Sample) -> dict[str, Any]:
+    return {
+        "at": sample.at,
+        "window_s": round(sample.window_s, 3),
+        "source": sample.source.value,
+        "accept_length": sample.decoding.accept_length,
+        "accept_rate": sample.decoding.accept_rate,
+        "verify_steps": round(sample.decoding.verify_steps),
+        "generated_tokens": round(sample.decoding.tokens),
+        "running_requests": sample.running_requests,
+    }
