@@ -177,11 +177,20 @@ def test_acceptance_in_the_definition_of_the_version(
     script = write_script('{"steps_per_s": 1000}')
     engine = home.start(*words, "--tp-size", "2", model="kimi-like", version=version, script=script)
     engine.wait_until_ready()
+    of_warm_up = engine.metric("spec_verify_calls_total") if version == NEW else 0
     answer = engine.ask("/generate", {"text": "x", "sampling_params": {"max_new_tokens": 200}}).json()
     assert answer["meta_info"]["spec_accept_length"] == pytest.approx(2.85, abs=0.1)
     assert engine.metric("spec_accept_length") == pytest.approx(2.85, abs=0.1)
     assert engine.metric("spec_accept_rate") == pytest.approx(rate, abs=0.05)
     assert "accept len: 2.8" in engine.log
+    assert 'mode="decode"' in engine.ask("/metrics").body.decode()
+    if version == NEW:
+        assert engine.metric("spec_verify_calls_total") - of_warm_up == answer["meta_info"]["spec_verify_ct"]
+        assert engine.metric("spec_num_draft_tokens") == 4
+    eventually(lambda: engine.metric("num_running_reqs") == 0, "idle again")
+    assert engine.ask("/flush_cache", method="POST").status == 200
+    assert engine.metric("spec_accept_length") == pytest.approx(2.85, abs=0.1), "the gauge keeps what it said last"
+    assert "avg_spec_accept_length" not in engine.ask("/server_info").json()["internal_states"][0]
 
 
 def test_key_guards_all_but_health_and_metrics(home: EngineHome) -> None:

@@ -27,6 +27,7 @@ class Counters:
         self.aborted = 0
         self.prompt_tokens = 0
         self.generation_tokens = 0
+        self.verify_calls = 0
         self.latency_s = 0.0
         self.first_token_s = 0.0
         self.http: Dict[Any, int] = {}
@@ -122,6 +123,7 @@ class Frontend:
                 yield message
             with self._lock:
                 self._count(prompt_tokens, produced, time.monotonic() - begun_at, first_at - begun_at)
+                self.counters.verify_calls += message.get("verify", 0)
         finally:
             self._close(number)
             if not message["done"]:

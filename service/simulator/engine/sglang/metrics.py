@@ -40,8 +40,9 @@ def _gauges(page: "_Page", frontend: Frontend, labels: Dict[str, str]) -> None:
     }
     if frontend.plan.version.has_new_texts:
         arguments = frontend.plan.arguments
-        gauges["spec_num_steps"] = arguments.speculative_num_steps or 0 if frontend.plan.algorithm else 0
-        gauges["spec_num_draft_tokens"] = arguments.speculative_num_draft_tokens or 0 if frontend.plan.algorithm else 0
+        told = "accept_length" in stats
+        gauges["spec_num_steps"] = arguments.speculative_num_steps or 0 if told else 0
+        gauges["spec_num_draft_tokens"] = arguments.speculative_num_draft_tokens or 0 if told else 0
         gauges["context_len"] = frontend.plan.context_length
     for name, value in gauges.items():
         page.add(name, "gauge", labels, value)
@@ -75,8 +76,8 @@ def _counters(page: "_Page", frontend: Frontend, base: Dict[str, str], scheduler
     for mode in ("prefill_compute", "decode"):
         value = stats.get("prefill_tokens" if mode == "prefill_compute" else "decode_tokens", 0)
         page.add("realtime_tokens_total", "counter", {**scheduler, "mode": mode}, value)
-    if frontend.plan.version.has_new_texts:
-        page.add("spec_verify_calls_total", "counter", scheduler, stats.get("verify_calls", 0))
+    if frontend.plan.version.has_new_texts and counters.verify_calls:
+        page.add("spec_verify_calls_total", "counter", base, counters.verify_calls)
     for name, total in (
         ("time_to_first_token_seconds", counters.first_token_s),
         ("e2e_request_latency_seconds", counters.latency_s),

@@ -43,11 +43,13 @@ class Serving:
         self._events: List[Event] = []
         self._traffic = 0.0
         self._traffic_at = 0.0
-        self._stats: Dict[str, Any] = {"verify_calls": 0, "decode_tokens": 0, "prefill_tokens": 0, "retracted": 0}
+        self._stats: Dict[str, Any] = {"decode_tokens": 0, "prefill_tokens": 0, "retracted": 0}
         self._next_step_at = 0.0
         self._window_steps = 0
         self._window_tokens = 0
         self._window_verified = 0
+        self._total_tokens = 0
+        self._total_verified = 0
         self._window_began_at = time.monotonic()
 
     def run(self) -> None:
@@ -140,10 +142,10 @@ class Serving:
         request.credit -= int(request.credit)
         request.done += produced
         self._window_tokens += produced
+        self._stats["decode_tokens"] += produced
         if self._plan.algorithm:
             request.verify_steps += 1
             self._window_verified += 1
-            self._stats["verify_calls"] += 1
         return produced
 
     def _send_progress(self, request: Request, produced: int) -> None:
@@ -183,27 +185,28 @@ class Serving:
             rate = self._accept_rate(length)
             spoken = f"accept len: {length:.2f}, accept rate: {rate:.2f}, "
             self._stats.update(accept_length=length, accept_rate=rate)
+            self._total_tokens += self._window_tokens
+            self._total_verified += self._window_verified
         has_graphs = self._graph_word == "cuda graph"
         self._rank.console.info(
             f"Decode batch, #running-req: {len(self._running)}, #token: {self._used()}, "
             f"token usage: {self._usage():.2f}, {spoken}{self._graph_word}: {has_graphs}, "
             f"gen throughput (token/s): {throughput:.2f}, #queue-req: {len(self._queue)}"
         )
-        self._stats.update(throughput=throughput, decode_tokens=self._stats["decode_tokens"] + self._window_tokens)
+        self._stats["throughput"] = throughput
         self._window_steps = self._window_tokens = self._window_verified = 0
         self._window_began_at = now
         self._send({"stats": self._snapshot()})
 
     def _flush(self) -> bool:
-        """Drop the cache, and what is known of acceptance, unless there is work."""
+        """Drop the cache, and the mean acceptance, unless there is work; the gauges of /metrics keep their values."""
         if self._running or self._queue:
             self._rank.console.warning(
                 "Cache not flushed because there are pending requests. "
                 f"#queue-req: {len(self._queue)}, #running-req: {len(self._running)}"
             )
             return False
-        self._stats.pop("accept_length", None)
-        self._stats.pop("accept_rate", None)
+        self._total_tokens = self._total_verified = 0
         self._rank.console.info("Cache flushed successfully!")
         return True
 
@@ -221,8 +224,8 @@ class Serving:
             "memory_usage": {"token_capacity": self._tokens},
             "effective_max_running_requests_per_dp": self._limit,
         }
-        if "accept_length" in self._stats:
-            state["avg_spec_accept_length"] = self._stats["accept_length"]
+        if self._total_verified:
+            state["avg_spec_accept_length"] = self._total_tokens / self._total_verified
         return state
 
     def _snapshot(self) -> Dict[str, Any]:
