@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from service.api.schemas.acceptance import AcceptancePublic, acceptance_public
 from service.api.schemas.common import Instant, Name, Request
 from service.api.schemas.history import OperationPublic
 from service.api.schemas.judgements import (
@@ -141,6 +142,7 @@ class ServerPublic(BaseModel):
     eta: EtaPublic | None = Field(description="null without an earlier start to tell.")
     operation: OperationBrief | None = Field(description="What is under way.")
     findings: list[FindingPublic] = Field(description="What is wrong with it now.")
+    acceptance: AcceptancePublic | None = Field(description="What its speculation does; null without one.")
     observed_at: Instant | None = Field(description="When the youngest fact about its launch was read on the node.")
     created_at: Instant
 
@@ -212,6 +214,7 @@ def server_public(row: ServerRow, live: Live, now: datetime) -> ServerPublic:
         eta=eta_public(row.launch, live, now) if row.launch and server.state is State.STARTING else None,
         operation=OperationBrief.model_validate(row.operation.model_dump()) if row.operation else None,
         findings=[finding_public(finding) for finding in row.findings],
+        acceptance=acceptance_public(row.launch, row.acceptance, live, now) if row.launch else None,
         observed_at=_observed_at(row.launch, live),
         created_at=server.created_at,
     )
