@@ -18,6 +18,8 @@ USER = "vigil"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENGINE_SOURCES = Path(__file__).parent / "engine"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where engines leave their segments
+TORCH_RECORDS = {"0.5.10.post1": "2.9.1+cu129", "0.5.16": "2.11.0+cu130", "0.5.23": "2.14.1+cu130"}
+"""The torch that each version asks for, with the CUDA it is built for; of it there is nothing but this record."""
 BUS_NUMBERS = (0x1B, 0x43, 0x52, 0x61, 0x9D, 0xC3, 0xD1, 0xDF)
 """PCI buses of the eight GPUs of one common board."""
 GPU_NAMESPACE = uuid.UUID("5b2f0e0a-6d0c-4a41-9f5c-2f1e9d3b7c60")
@@ -47,6 +49,7 @@ def session_environment(spec: NodeSpec, home: Path) -> dict[str, str]:
         "SHELL": "/bin/sh",
         "PATH": f"{home / 'bin'}:{SYSTEM_PATH}",
         "LANG": "C.UTF-8",
+        "NCCL_SHM_DISABLE": "1",  # there is no NCCL, and the machine's /dev/shm need not be that of a GPU node
         NODE_MARKER: spec.name,
         HOME_MARKER: str(home),
     }
@@ -104,18 +107,23 @@ def _write_commands(spec: NodeSpec, home: Path) -> None:
 
 
 def _write_environment(home: Path, version: str) -> None:
-    """Lay out a virtual environment whose only package is the stand-in, under the name and version of SGLang."""
+    """Lay out a virtual environment whose only package is the stand-in, under the name and version of SGLang.
+
+    Of torch it has the record alone, which tells for which CUDA it would be built.
+    """
     if version not in ENGINE_VERSIONS:
         raise ValueError(f"no stand-in for SGLang {version}; there are {', '.join(ENGINE_VERSIONS)}")
     root = engine_python(home, version).parent.parent
     packages = root / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    metadata = packages / f"sglang-{version}.dist-info"
     (root / "bin").mkdir(parents=True, exist_ok=True)
-    metadata.mkdir(parents=True, exist_ok=True)
     (root / "pyvenv.cfg").write_text(
         f"home = {_base_python().parent}\ninclude-system-site-packages = false\n", encoding="utf-8"
     )
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: sglang\nVersion: {version}\n", encoding="utf-8")
+    for name, number in (("sglang", version), ("torch", TORCH_RECORDS[version])):
+        record = packages / f"{name}-{number}.dist-info"
+        record.mkdir(parents=True, exist_ok=True)
+        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n"
+        (record / "METADATA").write_text(text, encoding="utf-8")
     _link(root / "bin" / "python", _base_python())
     _link(root / "bin" / "python3", Path("python"))
     _link(packages / "sglang", ENGINE_SOURCES / "sglang")
