@@ -1,0 +1,188 @@
+"""Is a candidate better or worse than a baseline: one verdict a metric, which neither cries wolf nor sleeps.
+
+The unit is one whole run; requests within a run say nothing of the noise between runs (facts: benchmarks §6).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from service.benchmarks.comparability import FieldDifference, key_differences, setup_differences, unknown_key_fields
+from service.benchmarks.finite import divided
+from service.benchmarks.judging import SIGNIFICANCE, THRESHOLD, MetricComparison, Verdict, judge, measure
+from service.benchmarks.metrics import CONTEXT_METRICS, DEFAULT_METRICS, PRIMARY_METRIC, metric
+from service.benchmarks.noise import holm
+from service.benchmarks.results import LoadMode, Result, ResultStatus
+
+OUTPUT_LENGTH_TOLERANCE = 0.01
+"""Answers that differ more in length are other work."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextValue:
+    """A number that explains a comparison and is not judged, as the mean over the runs that have it."""
+
+    metric: str
+    unit: str
+    baseline: float | None
+    candidate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A candidate against a baseline; the verdict is that of the primary metric."""
+
+    verdict: Verdict
+    primary: str
+    reasons: tuple[str, ...]
+    """Why there is no verdict, or what the verdict rests on."""
+    metrics: tuple[MetricComparison, ...]
+    context: tuple[ContextValue, ...]
+    key_differences: tuple[FieldDifference, ...]
+    """Why the two may not be compared."""
+    setup_differences: tuple[FieldDifference, ...]
+    """What was changed between them."""
+    cautions: tuple[str, ...] = ()
+    more_repeats: int | None = None
+
+    @property
+    def regressions(self) -> tuple[MetricComparison, ...]:
+        """Return the metrics that got worse, the primary one first."""
+        return tuple(item for item in self.metrics if item.verdict is Verdict.REGRESSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a comparison judges."""
+
+    primary: str = PRIMARY_METRIC
+    metrics: Sequence[str] = DEFAULT_METRICS
+    threshold: float = THRESHOLD
+    noise: Mapping[str, float] = field(default_factory=dict)
+    """Spread between runs by metric, as a share, from runs of the same against the same: it widens the threshold."""
+
+    def threshold_of(self, name: str) -> float:
+        """Return the smallest change of a metric that counts: twice its known spread when that is more."""
+        return max(self.threshold, 2 * self.noise.get(name, 0.0))
+
+
+def compare(baseline: Sequence[Result], candidate: Sequence[Result], *, policy: Policy | None = None) -> Comparison:
+    """Compare the repeats of a candidate with those of a baseline, all of one point of load a side.
+
+    Raises ValueError when a side has no result, or mixes keys within itself.
+    """
+    policy = policy or Policy()
+    for side in (baseline, candidate):
+        _require_one_point(side)
+    differences = key_differences(baseline[0], candidate[0])
+    reasons = tuple(_blocks(baseline, candidate, differences))
+    names = dict.fromkeys((policy.primary, *policy.metrics))
+    judged = _judged([_measured(name, baseline, candidate, policy) for name in names], policy.primary)
+    if reasons:
+        judged = [replace(item, verdict=Verdict.NOT_COMPARABLE, more_repeats=None, reason=None) for item in judged]
+    judged = [item for item in judged if item.metric == policy.primary or _has_values(item)]
+    primary = judged[0]
+    return Comparison(
+        verdict=primary.verdict,
+        primary=policy.primary,
+        reasons=reasons or ((primary.reason,) if primary.reason else ()),
+        metrics=tuple(judged),
+        context=tuple(_context(baseline, candidate)),
+        key_differences=differences,
+        setup_differences=setup_differences(baseline[0], candidate[0]),
+        cautions=tuple(_cautions(baseline, candidate, judged)),
+        more_repeats=primary.more_repeats,
+    )
+
+
+def interleaved(repeats: int) -> str:
+    """Return the order in which two servers take turns: ABBAAB…, so that a drift of the machine hits both alike."""
+    return "".join("AB" if turn % 2 == 0 else "BA" for turn in range(repeats))
+
+
+def _require_one_point(side: Sequence[Result]) -> None:
+    if not side:
+        raise ValueError("a side of a comparison has no result")
+    for other in side[1:]:
+        differences = key_differences(side[0], other)
+        if differences:
+            fields = ", ".join(item.field for item in differences)
+            raise ValueError(f"the results of one side differ in {fields}: compare one point of load at a time")
+
+
+def _blocks(
+    baseline: Sequence[Result], candidate: Sequence[Result], differences: Sequence[FieldDifference]
+) -> Iterator[str]:
+    """Yield why no verdict can be given at all."""
+    for item in differences:
+        yield f"{item.field} differs: {_shown(item.baseline)} against {_shown(item.candidate)}"
+    for name, side in (("baseline", baseline), ("candidate", candidate)):
+        bad = [result for result in side if result.status is not ResultStatus.OK]
+        if bad:
+            failed = sum(result.totals.requests_failed or 0 for result in bad)
+            yield f"{len(bad)} of {len(side)} runs of the {name} are degraded or failed ({failed} requests failed)"
+    lengths = [_mean_of(side, "output_tokens_mean") for side in (baseline, candidate)]
+    ratio = divided(lengths[1], lengths[0])
+    if ratio is not None and abs(ratio - 1) > OUTPUT_LENGTH_TOLERANCE:
+        yield f"the answers have other lengths: {lengths[0]:.1f} against {lengths[1]:.1f} tokens"
+
+
+def _shown(value: object) -> str:
+    return "unknown" if value is None else str(value)
+
+
+def _mean_of(side: Sequence[Result], name: str) -> float | None:
+    values = [value for result in side if (value := metric(name).read(result)) is not None]
+    return sum(values) / len(values) if values else None
+
+
+def _measured(name: str, baseline: Sequence[Result], candidate: Sequence[Result], policy: Policy) -> MetricComparison:
+    threshold, noise = policy.threshold_of(name), policy.noise.get(name)
+    return measure(metric(name), baseline, candidate, threshold=threshold, noise=noise)
+
+
+def _judged(items: Sequence[MetricComparison], primary: str) -> list[MetricComparison]:
+    """Return the items with verdicts: the primary metric by its own p, the others after Holm's correction."""
+    adjusted = holm({item.metric: item.p for item in items if item.p is not None and item.metric != primary})
+    return [judge(replace(item, p=adjusted.get(item.metric, item.p))) for item in items]
+
+
+def _has_values(item: MetricComparison) -> bool:
+    return bool(item.baseline_values or item.candidate_values)
+
+
+def _context(baseline: Sequence[Result], candidate: Sequence[Result]) -> Iterator[ContextValue]:
+    for name in CONTEXT_METRICS:
+        values = [_mean_of(side, name) for side in (baseline, candidate)]
+        if values[0] is not None or values[1] is not None:
+            yield ContextValue(name, metric(name).unit, values[0], values[1])
+
+
+def _cautions(
+    baseline: Sequence[Result], candidate: Sequence[Result], items: Sequence[MetricComparison]
+) -> Iterator[str]:
+    """Yield what a reader should know before he believes the verdict."""
+    sides = (("baseline", baseline), ("candidate", candidate))
+    unknown = dict.fromkeys(name for _, side in sides for name in unknown_key_fields(side[0]))
+    if unknown:
+        yield f"not known, so taken to be equal: {', '.join(unknown)}"
+    if {result.client.tool for result in baseline} != {result.client.tool for result in candidate}:
+        yield "other tools measured the two sides: TTFT and ITL are not measured alike"
+    for name, side in sides:
+        starts = {result.server.server_instance_id for result in side}
+        if len(side) > 1 and len(starts) == 1 and None not in starts:
+            yield f"all runs of the {name} are of one start of the server: the noise between starts is not counted"
+        if any(result.host.other_gpu_processes for result in side):
+            yield f"other processes used the GPUs during runs of the {name}"
+        if any(result.load.mode is LoadMode.CLOSED_CAPPED for result in side):
+            yield f"the rate of the {name} was capped by its concurrency: queueing is hidden"
+    if items[0].is_by_start:
+        yield "both sides have several starts of the server: the means of the starts are compared"
+    for item in items:
+        if item.verdict in {Verdict.IMPROVED, Verdict.REGRESSED} and _disagrees(item):
+            yield f"{item.metric}: the rank test does not see the change (p {item.rank_p:.3f}): look for an outlier"
+
+
+def _disagrees(item: MetricComparison) -> bool:
+    """Tell whether the rank test speaks against the verdict; below four runs a side it cannot speak."""
+    smallest = min(len(item.baseline_values), len(item.candidate_values))
+    return smallest >= 4 and item.rank_p is not None and item.rank_p > SIGNIFICANCE  # noqa: PLR2004
