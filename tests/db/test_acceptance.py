@@ -69,7 +69,7 @@ async def test_a_sample_within_a_minute_of_the_last_is_merged_into_it(database: 
         (row,) = await kept(session, "ln_1")
     assert row.at == NOW + timedelta(seconds=30)
     assert (row.window_s, row.verify_steps, row.generated_tokens) == (120, 400, 500)
-    assert (row.accept_length, row.accept_rate) == (1.25, pytest.approx(0.2))
+    assert (row.accept_length, row.accept_rate) == pytest.approx((1.25, 0.2))
 
 
 async def test_a_long_history_is_merged_in_pairs_and_loses_no_token(database: Database) -> None:
