@@ -19,7 +19,7 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENGINE_SOURCES = Path(__file__).parent / "engine"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where engines leave their segments
 TORCH_RECORDS = {"0.5.10.post1": "2.9.1+cu129", "0.5.16": "2.11.0+cu130", "0.5.23": "2.14.1+cu130"}
-"""The torch that each version asks for, with the CUDA it is built for; of it there is nothing but this record."""
+"""The torch that each version asks for, with the CUDA it is built for."""
 BUS_NUMBERS = (0x1B, 0x43, 0x52, 0x61, 0x9D, 0xC3, 0xD1, 0xDF)
 """PCI buses of the eight GPUs of one common board."""
 GPU_NAMESPACE = uuid.UUID("5b2f0e0a-6d0c-4a41-9f5c-2f1e9d3b7c60")
@@ -107,9 +107,9 @@ def _write_commands(spec: NodeSpec, home: Path) -> None:
 
 
 def _write_environment(home: Path, version: str) -> None:
-    """Lay out a virtual environment whose only package is the stand-in, under the name and version of SGLang.
+    """Lay out a virtual environment whose only packages are stand-ins, under the names and versions of the real ones.
 
-    Of torch it has the record alone, which tells for which CUDA it would be built.
+    Torch is the record, which tells for which CUDA it would be built, and the few functions that ask for GPUs.
     """
     if version not in ENGINE_VERSIONS:
         raise ValueError(f"no stand-in for SGLang {version}; there are {', '.join(ENGINE_VERSIONS)}")
@@ -126,7 +126,8 @@ def _write_environment(home: Path, version: str) -> None:
         (record / "METADATA").write_text(text, encoding="utf-8")
     _link(root / "bin" / "python", _base_python())
     _link(root / "bin" / "python3", Path("python"))
-    _link(packages / "sglang", ENGINE_SOURCES / "sglang")
+    for package in ("sglang", "torch"):
+        _link(packages / package, ENGINE_SOURCES / package)
 
 
 def _base_python() -> Path:

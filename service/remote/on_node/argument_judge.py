@@ -145,7 +145,8 @@ def _judge(request: Dict[str, Any], place: str) -> Dict[str, Any]:
 def _variables(request: Dict[str, Any], place: str) -> Tuple[Dict[bytes, bytes], bool]:
     """Return the launch's environment without its GPUs, and whether only we forbade downloads.
 
-    What the engine writes on the way (compiled kernels, a model's own code) goes into the probe's folder.
+    What the engine writes on the way (compiled kernels, a model's own code) goes into the probe's folder. Its help is
+    asked for in long lines, which break no name.
     """
     variables = engine_variables(request["python"], request["environment"])
     was_offline = variables.get(b"HF_HUB_OFFLINE", b"").decode("ascii", "replace").lower() not in FALSE_WORDS
@@ -156,6 +157,7 @@ def _variables(request: Dict[str, Any], place: str) -> Tuple[Dict[bytes, bytes],
         "CUDA_VISIBLE_DEVICES": "",
         "HIP_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
+        "COLUMNS": "1000",
         "TMPDIR": tmp,
         "HF_MODULES_CACHE": tmp,
         "TRITON_CACHE_DIR": tmp,

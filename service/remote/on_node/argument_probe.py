@@ -29,14 +29,14 @@ ERRORS_LIMIT = 20
 WARNINGS_LIMIT = 40
 TEXT_LIMIT = 2000
 PAINT = re.compile(r"\x1b\[[0-9;]*m")
-DEPRECATED = re.compile(r"deprecat", re.IGNORECASE)
+DEPRECATED = re.compile(r"\W*deprecated|note: .* is deprecated", re.IGNORECASE)
 NAMED_ARGUMENT = re.compile(r"argument (-[^:]*): ")
 AMBIGUOUS_OPTION = re.compile(r"ambiguous option: (\S+) could match")
 UNRECOGNIZED = "unrecognized arguments: "
 DEVICE_PACKAGES = ("torch", "triton", "pynvml", "flashinfer", "sgl_kernel", "deep_gemm", "cupy", "numba", "cuda")
 """Packages whose errors, with the GPUs hidden, say nothing of the arguments."""
 DEVICE_TEXT = re.compile(
-    r"No accelerator|NVIDIA driver|CUDA (?:error|driver|GPUs)|not compiled with CUDA|active drivers|libcuda|NVML"
+    r"No accelerator|NVIDIA driver|CUDA error:|CUDA driver|No CUDA GPUs|not compiled with CUDA|active drivers|libcuda"
 )
 OFFLINE_ERRORS = ("LocalEntryNotFoundError", "OfflineModeIsEnabled")
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")  # noqa: S104 - names, nothing is bound
@@ -208,9 +208,9 @@ def _options(parser: argparse.ArgumentParser) -> List[List[Any]]:
         old = None
         if kind.startswith("Deprecated") or successor:
             old = getattr(action, "error_message", None) or help_text
-        elif re.match(r"\W*deprecated|note: .* is deprecated", help_text, re.IGNORECASE):
+        elif DEPRECATED.match(help_text):
             old = help_text
-        if old == argparse.SUPPRESS:
+        if old in ("", argparse.SUPPRESS):
             old = "deprecated"
         if action.option_strings:
             names = [name for name in action.option_strings if name.startswith("--")]

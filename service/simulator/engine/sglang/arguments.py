@@ -30,7 +30,17 @@ def parse_arguments(argv: Sequence[str], version: Version) -> argparse.Namespace
     words = list(argv)
     if "--config" in words:
         words = _with_config_file(words, flags)
-    return _parser(flags, version).parse_args(words)
+    parser = argparse.ArgumentParser(
+        prog="sglang serve",
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=USAGE_WIDTH),
+    )
+    _add_flags(parser, flags, version)
+    return parser.parse_args(words)
+
+
+def add_arguments(parser: argparse.ArgumentParser, version: Version) -> None:
+    """Give a parser the flags of a version."""
+    _add_flags(parser, _flags(version), version)
 
 
 def _flags(version: Version) -> List[Dict[str, Any]]:
@@ -40,15 +50,11 @@ def _flags(version: Version) -> List[Dict[str, Any]]:
     return flags
 
 
-def _parser(flags: List[Dict[str, Any]], version: Version) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sglang serve",
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=USAGE_WIDTH),
-    )
+def _add_flags(parser: argparse.ArgumentParser, flags: List[Dict[str, Any]], version: Version) -> None:
     warn = Console().warning if version.is_newest else _warn_plainly
     for flag in flags:
         kind = flag.get("kind", "store")
-        options: Dict[str, Any] = {"default": flag.get("default")}
+        options: Dict[str, Any] = {"default": flag.get("default"), "help": flag.get("help")}
         if "dest" in flag:
             options["dest"] = flag["dest"]
         if kind == "true":
@@ -56,16 +62,15 @@ def _parser(flags: List[Dict[str, Any]], version: Version) -> argparse.ArgumentP
         elif kind == "bool":
             options.update(action=_YesNo, nargs=0)
         elif kind == "old_true":
-            options.update(action=_deprecated(warn, value=True), nargs=0)
+            options.update(action=_deprecated(warn, flag.get("new"), value=True), nargs=0)
         elif kind == "old_ignored":
-            options.update(action=_deprecated(warn, value=None), nargs=0)
+            options.update(action=_deprecated(warn, flag.get("new"), value=None), nargs=0)
         else:
             options.update({name: flag[name] for name in ("choices", "nargs", "required") if name in flag})
             options["type"] = TYPES.get(flag.get("type", "str"), str)
             if kind == "old_store":
-                options["action"] = _deprecated(warn, value=...)
+                options["action"] = _deprecated(warn, flag.get("new"), value=...)
         parser.add_argument(*flag["names"].split(), **options)
-    return parser
 
 
 class _YesNo(argparse.Action):
@@ -76,13 +81,16 @@ class _YesNo(argparse.Action):
         setattr(namespace, self.dest, not option.startswith("--no-"))
 
 
-def _deprecated(warn: Any, *, value: Any) -> Any:
+def _deprecated(warn: Any, successor: Any, *, value: Any) -> Any:
     """Return an action that warns, then stores a value, what was given (`...`), or nothing (None)."""
+    advice = " Use '%s' instead." % successor if successor else ""
 
     class Deprecated(argparse.Action):
+        new_flag = successor
+
         def __call__(self, *call: Any) -> None:
             _, namespace, values, option = call
-            warn(f"\033[1;33m'{option}' is deprecated and will be removed in a future release.\033[0m")
+            warn(f"\033[1;33m'{option}' is deprecated and will be removed in a future release.{advice}\033[0m")
             if value is not None:
                 setattr(namespace, self.dest, values if value is ... else value)
 

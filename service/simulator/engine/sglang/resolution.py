@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
@@ -72,13 +73,14 @@ def resolve(arguments: argparse.Namespace, version: Version, console: Console) -
     _check_topology(arguments)
     _check_context(arguments, model)
     gpus = () if arguments.device == "cpu" else tuple(visible_gpus())
-    if arguments.device != "cpu" and not gpus:
+    has_accelerator = arguments.device != "cpu" and importlib.import_module("torch").cuda.is_available()
+    if arguments.device != "cpu" and not has_accelerator:
         raise EngineError(
             "RuntimeError: No accelerator (CUDA, XPU, HPU, NPU, MUSA, MPS) or platform plugin is available.",
             [Frame("sglang/srt/utils/common.py", 1124, "get_device", "raise RuntimeError(")],
         )
     if arguments.attention_backend is None:
-        arguments.attention_backend = "fa3" if gpus else "torch_native"
+        arguments.attention_backend = "fa3" if has_accelerator else "torch_native"
         console.info(f"Attention backend not specified. Use {arguments.attention_backend} backend by default.")
     algorithm = _resolve_speculation(arguments, version, model, console)
     draft = open_model(arguments.speculative_draft_model_path) if arguments.speculative_draft_model_path else None
