@@ -98,6 +98,9 @@ def test_speculation_that_accepts_nothing_is_ineffective_after_200_steps() -> No
     (finding,) = found(*(decode(second, "1.00") for second in range(9)))
     assert (finding.code, finding.began_at, finding.count) == (Code.SPECULATION_INEFFECTIVE, at(1, 0), 9)
     assert finding.detail == "accept length 1.00 over about 360 tokens (360 verify steps)"
+    diagnosis = diagnose(StartupLog().feed(as_log(SERVING, [decode(second, "1.00") for second in range(9)])))
+    assert diagnosis is not None
+    assert diagnosis.summary.endswith(finding.detail)
     assert (
         found(*(decode(second, "1.00") for second in range(9)), *(decode(20 + second, "2.75") for second in range(9)))
         == []

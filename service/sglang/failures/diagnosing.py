@@ -104,9 +104,10 @@ def _of_what_lives(log: StartupLog, around: Circumstances, version: Version | No
 def _diagnosis_of(finding: Finding, version: Version | None) -> Diagnosis:
     facts = MEANINGS[finding.code]
     over = "" if finding.ended_at is None else " (it is over)"
+    told = finding.detail or _first_line(peel(finding.evidence[0].text, "").text)
     return Diagnosis(
         finding.code,
-        f"{facts.meaning}{over}: {_first_line(peel(finding.evidence[0].text, '').text)}",
+        f"{facts.meaning}{over}: {told}",
         remedy_text(facts.remedy, version),
         Confidence.HIGH if finding.count > 1 else Confidence.MEDIUM,
         finding.evidence,
