@@ -295,6 +295,7 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
         "age p50 s": _figure(quiet["age_s"]["p50"], 2),
         "p99": _figure(quiet["age_s"]["p99"], 2),
         "lag p99 ms": _figure(1000 * quiet["lag_s"]["p99"], 0),
+        "gc most ms": _figure(1000 * quiet["collecting_s"]["most"], 0),
         "list p50 ms": _figure(lists["p50"], 0),
         "p95": _figure(lists["p95"], 0),
         "others": _figure(100 * row["others_cores"], 0),

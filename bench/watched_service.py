@@ -4,6 +4,7 @@ Reads one word a line: `seen` is answered by how many launches are known now, `m
 mark. A thread of its own looks at the ages, so that a busy event loop cannot hide them.
 """
 
+import gc
 import json
 import os
 import statistics
@@ -34,6 +35,9 @@ class Meter:
         self._server = server
         self._lags_s: list[float] = []
         self._ages_s: list[float] = []
+        self._pauses_s: list[float] = []
+        self._collecting_since = 0.0
+        gc.callbacks.append(self._note_collection)
         self._marked = (time.monotonic(), time.process_time())
         self._fact = answers.fact
         answers.fact = self._timed_fact
@@ -72,6 +76,7 @@ class Meter:
         self._marked = now
         ages_s, self._ages_s = self._ages_s, []
         lags_s, self._lags_s = self._lags_s, []
+        pauses_s, self._pauses_s = self._pauses_s, []
         return {
             "wall_s": now[0] - before[0],
             "cpu_s": now[1] - before[1],
@@ -79,7 +84,16 @@ class Meter:
             "beats": len(lags_s),
             "age_s": _spread(ages_s),
             "lag_s": _spread(lags_s),
+            "collecting_s": {"sum": sum(pauses_s), "most": max(pauses_s, default=0.0)},
         }
+
+    def _note_collection(self, when: str, _what: dict[str, int]) -> None:
+        """Note how long the collector stopped everything else; small collections are noted too."""
+        now = time.monotonic()
+        if when == "start":
+            self._collecting_since = now
+        else:
+            self._pauses_s.append(now - self._collecting_since)
 
     def _timed_fact(self, line: Any) -> NodeFact:
         fact = self._fact(line)

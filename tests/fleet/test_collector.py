@@ -1,0 +1,16 @@
+"""The garbage collector while the service runs: it looks seldom, leaves out what was there before, and is put back."""
+
+import gc
+from pathlib import Path
+
+from service.app import COLLECTOR_THRESHOLDS, create_app
+from service.settings import Settings
+
+
+async def test_the_collector_is_calm_for_as_long_as_the_service_runs(tmp_path: Path) -> None:
+    before = gc.get_threshold(), gc.get_freeze_count()
+    app = create_app(Settings(state_dir=tmp_path))
+    async with app.router.lifespan_context(app):
+        assert gc.get_threshold() == COLLECTOR_THRESHOLDS
+        assert gc.get_freeze_count() > 10_000
+    assert (gc.get_threshold(), gc.get_freeze_count()) == before
