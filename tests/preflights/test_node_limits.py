@@ -97,6 +97,8 @@ def test_a_unit_has_other_limits_than_the_login(
         ("610.43.02", "12.4", OK, "610.43.02"),
         ("470.256.02", "11.8", WARN, "came with driver 520.61.05"),
         ("450.51.06", "11.8", FAIL, "needs driver 450.80.02"),
+        ("525.105.17", "12.0", OK, "525.105.17"),
+        ("1000.10", "13.0", OK, "1000.10"),
         ("610.43.02", "14.0", WARN, "whose oldest driver is not known here"),
     ],
 )

@@ -108,6 +108,8 @@ def test_the_forward_compatibility_package_is_seen(environment: Environment, tmp
     compat.mkdir(parents=True)
     path = f"/usr/lib:{compat}"
     assert environment.look(LD_LIBRARY_PATH=path) == {}
+    (tmp_path / "libcuda.so.1").write_text("")
+    assert environment.look(LD_LIBRARY_PATH=str(tmp_path)) == {}, "the driver's own library makes up for nothing"
     (compat / "libcuda.so.1").write_text("")
     assert environment.look(LD_LIBRARY_PATH=path) == {"compat_path": f"{compat}/libcuda.so.1"}
 

@@ -141,6 +141,40 @@ async def test_titled_processes_are_orphans_once_their_server_is_gone(
     assert orphans[min(pids)].user
 
 
+KEEPER = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+if os.fork():
+    os.execv(sys.argv[1], ["keeper", "60"])
+os.setsid()
+exec(sys.argv[2])
+"""
+
+
+@pytest.fixture
+def kept_server() -> Iterator[int]:
+    """Give the pid of such a server whose orphans a process of another session takes in, as a user's systemd does."""
+    sleep = shutil.which("sleep") or "/bin/sleep"
+    with subprocess.Popen([PYTHON, "-c", KEEPER, sleep, SERVER], start_new_session=True) as keeper:
+        children = Path(f"/proc/{keeper.pid}/task/{keeper.pid}/children")
+        deadline = time.monotonic() + 10
+        while not (found := children.read_text().split()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        yield int(found[0])
+        with suppress(ProcessLookupError):
+            os.killpg(int(found[0]), signal.SIGKILL)
+        keeper.kill()
+
+
+async def test_orphans_are_known_whoever_takes_them_in(node: NodeSession, kept_server: int) -> None:
+    pids: set[int] = await eventually(lambda: len(titled_in(kept_server)) == 2 and titled_in(kept_server))
+    os.kill(kept_server, signal.SIGKILL)
+    await eventually(lambda: "State:\tZ" in Path(f"/proc/{kept_server}/status").read_text())
+    seen = await look(node)
+    assert seen.processes
+    assert pids <= {orphan.pid for orphan in seen.processes.orphans}
+
+
 def test_another_answer_than_agreed_is_no_look() -> None:
     plain = launch_conditions.launch_conditions(
         {"host": "", "port": 1, "python": PYTHON, "paths": [], "environment": {}}

@@ -141,6 +141,18 @@ def test_a_port_in_use_by_a_connection_is_taken_though_nobody_listens() -> None:
     assert "does not listen" in check.found
 
 
+def test_what_a_closed_connection_leaves_keeps_nobody_from_the_port() -> None:
+    """Who closes first keeps its end of the connection waiting for a minute."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            server.accept()[0].close()
+            assert client.recv(1) == b""
+    seen = look_here(port=port)
+    assert seen.port
+    assert (seen.port.listeners, seen.port.trials[0].error) == ((), None)
+
+
 def test_an_address_that_the_node_has_not() -> None:
     seen = look_here(host="192.0.2.1")
     assert seen.port

@@ -11,6 +11,8 @@ TEXT_LIMIT = 1 << 16
 _QUOTED = r"^%s\s*(?::[^=\n]*)?=\s*['\"]([^'\"\n]+)['\"]"
 _TORCH = re.compile(r"torch-([^-]+)\.dist-info")
 _RUNTIME = re.compile(r"nvidia_cuda_runtime(?:_cu\d+)?-([\d.]+)\.dist-info")
+_COMPAT = re.compile(r"/(cuda-)?compat(-[\d-]+)?(/|$)")
+"""Where the package puts it: /usr/local/cuda-12.9/compat; in NVIDIA's images /usr/local/cuda/compat/lib."""
 _DRIVER_LIBRARY = "libcuda.so.1"
 
 
@@ -105,6 +107,6 @@ def _compat_library(environment: Dict[str, str]) -> Optional[str]:
     """Return the driver library of the forward compatibility package, if the loader is led to it."""
     for directory in environment.get("LD_LIBRARY_PATH", "").split(":"):
         path = os.path.join(directory, _DRIVER_LIBRARY)
-        if "compat" in directory and os.path.exists(path):
+        if _COMPAT.search(directory) and os.path.exists(path):
             return path
     return None
