@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from service.benchmarks.results import Result
+from service.benchmarks.results import LoadMode, Result
 
 Scalar = str | int | float | bool | None
 
@@ -39,7 +39,7 @@ def key_fields(result: Result) -> dict[str, Scalar]:
         "api": asked.api,
         "is_streamed": asked.is_streamed,
         "is_cache_flushed": asked.is_cache_flushed,
-        "load_mode": str(load.mode),
+        "load_mode": None if load.mode is LoadMode.UNKNOWN else str(load.mode),
         "max_concurrency": load.max_concurrency,
         "request_rate_target_rps": load.request_rate_target_rps,
         "burstiness": load.burstiness,
@@ -65,7 +65,8 @@ def key_differences(baseline: Result, candidate: Result) -> tuple[FieldDifferenc
 def unknown_key_fields(result: Result) -> tuple[str, ...]:
     """Return the important fields of the key that a result does not tell: that two unknowns are equal is a guess."""
     fields = key_fields(result)
-    return tuple(name for name in ("model", "dataset", "gpu_model", "gpu_count_used") if fields[name] is None)
+    important = ("model", "dataset", "load_mode", "gpu_model", "gpu_count_used")
+    return tuple(name for name in important if fields[name] is None)
 
 
 def setup_differences(baseline: Result, candidate: Result) -> tuple[FieldDifference, ...]:

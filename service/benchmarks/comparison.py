@@ -60,6 +60,9 @@ class Policy:
     noise: Mapping[str, float] = field(default_factory=dict)
     """Spread between runs by metric, as a share, from runs of the same against the same: it widens the threshold."""
 
+    accepted_differences: frozenset[str] = frozenset()
+    """Fields of the key that somebody has seen to differ and accepts: they become cautions, others still block."""
+
     def threshold_of(self, name: str) -> float:
         """Return the smallest change of a metric that counts: twice its known spread when that is more."""
         return max(self.threshold, 2 * self.noise.get(name, 0.0))
@@ -74,7 +77,8 @@ def compare(baseline: Sequence[Result], candidate: Sequence[Result], *, policy: 
     for side in (baseline, candidate):
         _require_one_point(side)
     differences = key_differences(baseline[0], candidate[0])
-    reasons = tuple(_blocks(baseline, candidate, differences))
+    blocking = [item for item in differences if item.field not in policy.accepted_differences]
+    reasons = tuple(_blocks(baseline, candidate, blocking))
     names = dict.fromkeys((policy.primary, *policy.metrics))
     judged = _judged([_measured(name, baseline, candidate, policy) for name in names], policy.primary)
     if reasons:
@@ -89,7 +93,7 @@ def compare(baseline: Sequence[Result], candidate: Sequence[Result], *, policy: 
         context=tuple(_context(baseline, candidate)),
         key_differences=differences,
         setup_differences=setup_differences(baseline[0], candidate[0]),
-        cautions=tuple(_cautions(baseline, candidate, judged)),
+        cautions=(*_accepted(differences, policy), *_cautions(baseline, candidate, judged)),
         more_repeats=primary.more_repeats,
     )
 
@@ -113,8 +117,7 @@ def _blocks(
     baseline: Sequence[Result], candidate: Sequence[Result], differences: Sequence[FieldDifference]
 ) -> Iterator[str]:
     """Yield why no verdict can be given at all."""
-    for item in differences:
-        yield f"{item.field} differs: {_shown(item.baseline)} against {_shown(item.candidate)}"
+    yield from map(_difference, differences)
     for name, side in (("baseline", baseline), ("candidate", candidate)):
         bad = [result for result in side if result.status is not ResultStatus.OK]
         if bad:
@@ -124,6 +127,15 @@ def _blocks(
     ratio = divided(lengths[1], lengths[0])
     if ratio is not None and abs(ratio - 1) > OUTPUT_LENGTH_TOLERANCE:
         yield f"the answers have other lengths: {lengths[0]:.1f} against {lengths[1]:.1f} tokens"
+
+
+def _accepted(differences: Sequence[FieldDifference], policy: Policy) -> list[str]:
+    accepted = [item for item in differences if item.field in policy.accepted_differences]
+    return [f"{_difference(item)}: accepted by who asked" for item in accepted]
+
+
+def _difference(item: FieldDifference) -> str:
+    return f"{item.field} differs: {_shown(item.baseline)} against {_shown(item.candidate)}"
 
 
 def _shown(value: object) -> str:

@@ -137,6 +137,16 @@ def test_another_question_is_not_comparable_and_says_why(part: str, change: dict
     assert comparability_key(candidate[0]) != comparability_key(result())
 
 
+def test_a_difference_that_is_accepted_becomes_a_caution() -> None:
+    candidate = [changed(item, "host", gpu_model="H200") for item in results([60.0, 61.0, 59.5])]
+    accepting = Policy(accepted_differences=frozenset({"gpu_model"}))
+    comparison = compare(results(FEW), candidate, policy=accepting)
+    assert comparison.verdict is Verdict.REGRESSED
+    assert comparison.cautions[0] == "gpu_model differs: B200 against H200: accepted by who asked"
+    both = [changed(item, "load", max_concurrency=8) for item in candidate]
+    assert compare(results(FEW), both, policy=accepting).verdict is Verdict.NOT_COMPARABLE
+
+
 def test_the_seed_and_the_engine_do_not_change_the_key() -> None:
     other = changed(changed(result(), "workload", seed=7), "server", engine_version="0.6.0", quantization="fp8")
     assert comparability_key(other) == comparability_key(result())
@@ -226,8 +236,8 @@ def test_cautions_name_what_was_taken_on_trust() -> None:
         for tool in ("vllm", "sglang")
     ]
     capped = [changed(item, "load", mode=LoadMode.CLOSED_CAPPED) for item in imported]
-    text = " | ".join(compare(capped[:1], capped[1:]).cautions)
-    for part in ("model, dataset, gpu_model", "other tools", "other processes used the GPUs", "capped"):
+    text = " | ".join([*compare(imported[:1], imported[1:]).cautions, *compare(capped[:1], capped[1:]).cautions])
+    for part in ("model, dataset, load_mode, gpu_model", "other tools", "other processes used the GPUs", "capped"):
         assert part in text
     assert any("one start" in caution for caution in compare(results(FEW), results(FEW)).cautions)
 

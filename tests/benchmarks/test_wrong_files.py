@@ -74,7 +74,7 @@ def test_a_wrong_file_is_refused_with_its_reason(content: bytes, reason: Rejecti
         import_file(content)
     assert caught.value.reason is reason
     assert caught.value.detail
-    assert caught.value.remedy_text
+    assert caught.value.remedy
 
 
 def test_only_evalscope_comes_in_two_files() -> None:

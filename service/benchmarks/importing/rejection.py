@@ -2,8 +2,6 @@
 
 from enum import StrEnum
 
-from service.errors import RequestRejected
-
 
 class RejectionReason(StrEnum):
     """What is wrong with the file."""
@@ -35,14 +33,17 @@ _REMEDIES = {
 }
 
 
-class ResultFileRejected(RequestRejected):
-    """The file is not a benchmark result that can be read; nothing was stored."""
+_REMEDY = "Import a result file of a tool that docs/benchmarks.md names."
 
-    code = "result_file_rejected"
-    status = 422
-    title = "The file is not a benchmark result that Vigil can read"
-    remedy = "Import a result file of a tool that docs/benchmarks.md names."
+
+class ResultFileRejected(Exception):
+    """The file is not a benchmark result that can be read: `reason`, `detail` and `remedy` are for the caller.
+
+    It is no leaf of the tree in `service.errors`: whoever takes files from a request makes it one.
+    """
 
     def __init__(self, reason: RejectionReason, detail: str) -> None:
-        super().__init__(detail, remedy=_REMEDIES.get(reason), reason=str(reason))
+        super().__init__(detail)
         self.reason = reason
+        self.detail = detail
+        self.remedy = _REMEDIES.get(reason, _REMEDY)
