@@ -70,7 +70,6 @@ KNOWN_ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "nsa-prefill-backend": ("dsa-prefill-backend",),
     "nsa-decode-backend": ("dsa-decode-backend",),
     "mamba-scheduler-strategy": ("mamba-radix-cache-strategy",),
-    "speculative-skip-dp-mlp-sync": (),
     "tp": ("tp-size", "tensor-parallel-size"),
     "pp": ("pp-size", "pipeline-parallel-size"),
     "dp": ("dp-size", "data-parallel-size"),

@@ -19,7 +19,7 @@ def options_from_help(text: str) -> tuple[EngineOption, ...]:
 def _options(text: str) -> Iterator[EngineOption]:
     for head in _HEADS.finditer(text):
         spelled, _, beside = head[1].partition("  ")
-        names = tuple(_NAME.findall(re.sub(r" [^-,][^,]*|\{[^}]*\}", "", spelled)))
+        names = tuple(_NAME.findall(re.sub(r" \{[^}]*\}| [^-,][^,]*", "", spelled)))
         said = " ".join(f"{beside} {head[2]}".split())
         if names:
             yield EngineOption(names, said[:300] if _DEPRECATED.match(said) else None)

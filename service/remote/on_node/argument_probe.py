@@ -120,9 +120,7 @@ def _answers(gpus: List[Dict[str, Any]]) -> Dict[str, Callable[..., Any]]:
     """Return the functions of torch.cuda that only ask for facts, and those that would begin to use a GPU."""
 
     def at(device: Any = None) -> Dict[str, Any]:
-        index = getattr(device, "index", device)
-        if isinstance(index, str):
-            index = index.rpartition(":")[2]
+        index = device.rpartition(":")[2] if isinstance(device, str) else getattr(device, "index", device)
         return gpus[int(index)] if str(index).isdecimal() else gpus[0]
 
     def capability(device: Any = None) -> Tuple[int, int]:

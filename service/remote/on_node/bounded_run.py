@@ -14,6 +14,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from .answering import Refused
 
 KILL_PATIENCE_S = 2.0
+GONE_PATIENCE_S = 0.3
 ANSWER_LIMIT = 4 << 20
 OUTPUT_LIMIT = 1 << 20
 
@@ -73,11 +74,16 @@ def _has_ended(pid: int, ends_at: float) -> bool:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill the group of a child, which may have ended itself, and collect it."""
+    """Kill the group of a child, which may have ended itself; collect it, and give the others a moment to be gone."""
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):  # in an uninterruptible wait; nothing ends it
         process.wait(KILL_PATIENCE_S)
+    ends_at = time.monotonic() + GONE_PATIENCE_S
+    with suppress(OSError):
+        while time.monotonic() < ends_at:
+            os.killpg(process.pid, 0)
+            time.sleep(0.005)
 
 
 class _Collected:
