@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 from service.sglang.architectures import architecture_since
 from service.sglang.checks import Check, CheckCode, Finding, concluded, fail, skipped, warn
+from service.sglang.model_config import ModelConfig
 from service.sglang.speculative import eagle3, mtp
 from service.sglang.speculative.arguments import EAGLE_FAMILY
-from service.sglang.speculative.classes import Family, is_registered
+from service.sglang.speculative.classes import Family, family_of, is_registered
 from service.sglang.speculative.pair import Pair
+from service.sglang.versions import Version
 
 _SPECULATORS_REMEDY = (
     "write a flat config.json: architectures LlamaForCausalLMEagle3, the fields of transformer_layer_config lifted to "
@@ -31,6 +33,14 @@ def check_architecture(pair: Pair) -> Check:
     facts = {"architecture": pair.draft_config.architecture, "draft_class": pair.class_name}
     otherwise = f"SGLang {pair.release} has the class {pair.class_name}"
     return concluded(CheckCode.DRAFT_ARCHITECTURE, _architecture_findings(pair), otherwise=otherwise, facts=facts)
+
+
+def too_many_layers(config: ModelConfig, class_name: str | None, release: Version) -> str | None:
+    """Return why a release refuses a draft for its layers, whatever their names; None when it does not."""
+    layers = config.whole("num_hidden_layers")
+    if not _takes_one_layer(family_of(class_name), release) or layers in {None, 1}:
+        return None
+    return f"{class_name} takes exactly one layer, the draft has {layers}"
 
 
 def _algorithm_findings(pair: Pair) -> Iterator[Finding]:
@@ -92,30 +102,31 @@ def _architecture_findings(pair: Pair) -> Iterator[Finding]:
             yield fail(f"SGLang {release} has no class {name}; it came with {since}", f"upgrade to {since} or later")
         else:
             yield warn(f"{name} is not among the classes of SGLang {release}")
-    yield from _demands(pair)
+    yield from _demands(config, name, release)
 
 
-def _demands(pair: Pair) -> Iterator[Finding]:
+def _demands(config: ModelConfig, class_name: str | None, release: Version) -> Iterator[Finding]:
     """Yield what the constructor of the class would refuse."""
-    config, release = pair.draft_config, pair.release
+    family = family_of(class_name)
     layers = config.whole("num_hidden_layers")
-    takes_one = pair.family is Family.EAGLE3_MLA or (
-        pair.family is Family.EAGLE3 and release < eagle3.MANY_LAYERS_SINCE
-    )
-    if takes_one and layers != 1:
-        shown = "32 by default, since config.json has no num_hidden_layers" if layers is None else str(layers)
-        remedy = "add num_hidden_layers: 1" if layers is None else None
-        if layers and pair.family is Family.EAGLE3:
-            remedy = f"upgrade to {eagle3.MANY_LAYERS_SINCE} or later"
-        yield fail(f"{pair.class_name} takes exactly one layer, the draft has {shown}", remedy)
-    elif pair.family is Family.EAGLE3 and layers is None:
+    surplus = too_many_layers(config, class_name, release)
+    if surplus is not None:
+        yield fail(surplus, f"upgrade to {eagle3.MANY_LAYERS_SINCE} or later" if family is Family.EAGLE3 else None)
+    elif layers is None and _takes_one_layer(family, release):
+        shown = "32 by default, since config.json has no num_hidden_layers"
+        yield fail(f"{class_name} takes exactly one layer, the draft has {shown}", "add num_hidden_layers: 1")
+    elif family is Family.EAGLE3 and layers is None:
         yield fail("the draft's config.json has no num_hidden_layers: transformers takes 32", "add num_hidden_layers")
-    if pair.family is Family.EAGLE3_MLA and config.whole("q_lora_rank") is None:
-        yield fail(f"{pair.class_name} needs q_lora_rank in the draft's config.json", "add it")
-    scheme = mtp.SCHEMES.get(pair.class_name or "")
+    if family is Family.EAGLE3_MLA and config.whole("q_lora_rank") is None:
+        yield fail(f"{class_name} needs q_lora_rank in the draft's config.json", "add it")
+    scheme = mtp.SCHEMES.get(class_name or "")
     if scheme is not None and scheme.needs_layer_count:
         count = config.text.values.get("num_nextn_predict_layers", config.values.get("num_nextn_predict_layers"))
         if count is None:
             yield fail("config.json has no num_nextn_predict_layers: the engine ends with a ValueError", "add it: 1")
         elif count != 1:
-            yield fail(f"num_nextn_predict_layers is {count}; {pair.class_name} takes exactly one", "set it to 1")
+            yield fail(f"num_nextn_predict_layers is {count}; {class_name} takes exactly one", "set it to 1")
+
+
+def _takes_one_layer(family: Family, release: Version) -> bool:
+    return family is Family.EAGLE3_MLA or (family is Family.EAGLE3 and release < eagle3.MANY_LAYERS_SINCE)

@@ -8,6 +8,7 @@ from service.sglang.model_config import ModelConfig
 from service.sglang.model_files import ModelFiles
 from service.sglang.releases import known_release
 from service.sglang.speculative.classes import Family, draft_class, family_of
+from service.sglang.speculative.identity import too_many_layers
 from service.sglang.speculative.renames import Renaming, find_renaming
 from service.sglang.speculative.weight_checks import loader_for, why_not_compared
 from service.sglang.speculative.weights import Match, match
@@ -59,6 +60,8 @@ def _mend(draft: ModelFiles, config: ModelConfig, release: Version, note: str | 
         why = f"{name} is a layer that comes with its target: its names are the target's"
     if why is None and loader is None:
         why = f"how SGLang {release} loads {name} is not known in detail"
+    if why is None:
+        why = too_many_layers(config, name, release)
     if why is not None or loader is None:
         return Mending(name, release, unknown=why, note=note)
     found = match(draft.loaded_tensors, loader)

@@ -11,6 +11,7 @@ from service.sglang.speculative.classes import Family, is_registered
 from service.sglang.speculative.eagle import eagle_loader
 from service.sglang.speculative.eagle3 import eagle3_loader
 from service.sglang.speculative.eagle3_mla import eagle3_mla_loader
+from service.sglang.speculative.identity import too_many_layers
 from service.sglang.speculative.pair import Pair
 from service.sglang.speculative.renames import Renaming, find_renaming, releases_that_load
 from service.sglang.speculative.weights import Effect, Loader, Match, Need, WrongShape, match
@@ -76,7 +77,8 @@ def _why_not(pair: Pair) -> str | None:
 
 def _check_keys(pair: Pair, found: Match) -> Check:
     tensors = pair.draft.loaded_tensors
-    renaming = find_renaming(found, tensors) if found.required_missing else None
+    is_refused = too_many_layers(pair.draft_config, pair.class_name, pair.release) is not None
+    renaming = find_renaming(found, tensors) if found.required_missing and not is_refused else None
     facts = _key_facts(pair, found, renaming)
     findings = list(_key_findings(pair, found, renaming))
     harmless = len(found.unexpected) - len(found.lost)

@@ -1,11 +1,8 @@
 """Our picture of each release's loaders against the loaders themselves: the classes of the real SGLang, on a CPU."""
 
-import json
 import os
-import subprocess
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +13,7 @@ from service.sglang.releases import known_release
 from service.sglang.speculative.classes import is_registered
 from service.sglang.speculative.weight_checks import loader_for
 from service.sglang.speculative.weights import TOKEN_MAP, Dropped, Effect, Expected, Loader, match
-from tests.engine.engines import Engine, installed
-from tests.sglang.speculative import loader_probe
+from tests.engine.loaders import probe
 from tests.sglang.speculative.checkpoints import HEADS, HIDDEN, INNER, KV_HEADS, SPECFORGE
 from tests.sglang.speculative.test_layouts import EAGLE_2, LATENT, LAYOUTS
 from tests.sglang.speculative.test_shapes import WRONG, WRONG_FUSED
@@ -109,7 +105,6 @@ def loader_of(name: str, version: str) -> Loader | None:
 @cache
 def probed(version: str) -> dict[str, Any]:
     """Return what the real classes of a version did with the tensors of every case."""
-    engine: Engine = installed(version)
     cases = {}
     for name, (class_name, options) in CASES.items():
         loader = loader_of(name, version)
@@ -119,17 +114,7 @@ def probed(version: str) -> dict[str, Any]:
         kind = config.pop("model_type", "llama")
         tensors = [item for item in tensors_for(loader) if not any(part in item[0] for part in _PAIRED)]
         cases[name] = {"class": class_name, "model_type": kind, "config": config, "tensors": tensors}
-    done = subprocess.run(
-        [engine.python, loader_probe.__file__, engine.model],
-        input=json.dumps(list(cases.values())).encode(),
-        capture_output=True,
-        check=False,
-        cwd=Path(loader_probe.__file__).parent,
-        timeout=300,
-    )
-    lines = [line for line in done.stdout.decode().splitlines() if line.startswith(loader_probe.MARK)]
-    assert lines, done.stderr.decode()[-3000:]
-    answers = json.loads(lines[-1].removeprefix(loader_probe.MARK))
+    answers = probe(version, list(cases.values()))
     return {name: (case, answer) for (name, case), answer in zip(cases.items(), answers, strict=True)}
 
 

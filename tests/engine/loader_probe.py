@@ -1,7 +1,8 @@
 """Run by an engine's own Python: builds its real draft classes on a CPU and loads tensors into them, one at a time.
 
-Standard input is a list of cases {class, model_type, config, tensors: [[name, shape], ...]}; standard output one line
-of JSON after MARK: for each case the parameters with their shapes, and what came of each tensor.
+Standard input is a list of cases {class, model_type, config, tensors: [[name, shape], ...]}, or with `checkpoint` (a
+directory, read by the engine's own reader) in the place of `tensors`. Standard output is one line of JSON after MARK:
+for each case the parameters with their shapes, and what came of each tensor, or of the checkpoint as a whole.
 """
 
 import importlib
@@ -12,6 +13,7 @@ import re
 import socket
 import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 MARK = "PROBED "
@@ -69,8 +71,9 @@ def build(case: dict[str, Any]) -> Any:
     raise RuntimeError("the class asks for ever more")
 
 
-def load(torch: Any, model: Any, tensors: list[tuple[str, list[int]]]) -> dict[str, Any]:
-    """Load some tensors, and say which parameters changed, which now hold zeros, and how it ended."""
+def load(model: Any, weights: Any) -> dict[str, Any]:
+    """Load weights, and say which parameters changed, which hold zeros, and which kept old values somewhere."""
+    torch = importlib.import_module("torch")
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for parameter in parameters.values():
@@ -78,17 +81,27 @@ def load(torch: Any, model: Any, tensors: list[tuple[str, list[int]]]) -> dict[s
     model.hot_token_id = None
     said = None
     try:
-        model.load_weights([(name, torch.ones(shape)) for name, shape in tensors])
+        model.load_weights(weights)
     except (AssertionError, RuntimeError, ValueError, KeyError) as error:
         said = type(error).__name__
     changed = [name for name, parameter in parameters.items() if bool((parameter != UNTOUCHED).any())]
     zeros = [name for name in changed if bool((parameters[name] == 0).any())]
+    kept = [name for name, parameter in parameters.items() if bool((parameter == UNTOUCHED).any())]
     has_map = getattr(model, "hot_token_id", None) is not None
-    return {"error": said, "changed": changed, "zeros": zeros, "token_map": has_map}
+    return {"error": said, "changed": changed, "zeros": zeros, "kept": kept, "token_map": has_map}
 
 
-def probe(torch: Any, case: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of one case and what came of each of its tensors."""
+def read(directory: str) -> Any:
+    """Return what the engine's own reader offers to a model from a directory."""
+    reader = importlib.import_module("sglang.srt.model_loader.weight_utils")
+    found = sorted(str(path) for path in Path(directory).glob("*.safetensors"))
+    files = reader.filter_duplicate_safetensors_files(found, directory, "model.safetensors.index.json")
+    return reader.safetensors_weights_iterator(files)
+
+
+def probe(case: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of one case and what came of each of its tensors, or of its checkpoint."""
+    torch = importlib.import_module("torch")
     try:
         model = build(case)
     except Exception:  # noqa: BLE001  # what a release cannot build on a CPU is told, not hidden
@@ -96,7 +109,9 @@ def probe(torch: Any, case: dict[str, Any]) -> dict[str, Any]:
     for module in map(importlib.import_module, CPU_SWITCHES):
         module.__dict__.update(dict.fromkeys({"_is_cpu"} & set(module.__dict__), False))
     shapes = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
-    loads = [load(torch, model, [(name, shape)]) for name, shape in case["tensors"]]
+    if "checkpoint" in case:
+        return {"parameters": shapes, "load": load(model, read(case["checkpoint"]))}
+    loads = [load(model, [(name, torch.ones(shape))]) for name, shape in case["tensors"]]
     return {"parameters": shapes, "loads": loads}
 
 
@@ -104,9 +119,8 @@ def main() -> None:
     """Answer the cases of standard input."""
     cases = json.load(sys.stdin)
     os.environ.update(SGLANG_USE_CPU_ENGINE="1", CUDA_VISIBLE_DEVICES="")
-    torch = importlib.import_module("torch")
     prepare(sys.argv[1])
-    answers = [probe(torch, case) for case in cases]
+    answers = [probe(case) for case in cases]
     print(MARK + json.dumps(answers), flush=True)  # noqa: T201  # it is the answer
     os._exit(0)
 
