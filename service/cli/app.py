@@ -83,3 +83,24 @@ def wait(
     from service.cli import waiting
 
     raise typer.Exit(waiting.run(url=url, server=server, until=until, timeout_s=timeout_s))
+
+
+@app.command("draft-rename")
+def draft_rename(  # what an operator may say
+    node: Annotated[str, typer.Argument(help="The name or id of the node.")],
+    source: Annotated[str, typer.Argument(help="The draft's directory on the node, or a hub id in its cache.")],
+    destination: Annotated[str, typer.Argument(help="The new directory on the node; it must not exist.")],
+    *,
+    profile: Annotated[str | None, typer.Option(help="Rename for the engine of this profile.")] = None,
+    engine_version: Annotated[str | None, typer.Option(help="Rename for this version of SGLang.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be renamed.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    url: UrlOption = DEFAULT_URL,
+) -> None:
+    """Write a draft anew under the names that an engine loads; code 0: done, 1: refused, 2: no answer, 3: wrong."""
+    from service.cli import draft_rename as command
+
+    wish = {"source": source, "destination": destination, "dry_run": dry_run}
+    engine = {"profile": profile, "engine_version": engine_version}
+    body = wish | {name: value for name, value in engine.items() if value is not None}
+    raise typer.Exit(command.run(url=url, node=node, body=body, as_json=as_json))

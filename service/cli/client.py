@@ -16,9 +16,18 @@ async def get_json(
     url: str, path: str, *, params: dict[str, Any] | None = None, timeout_s: float = 0
 ) -> tuple[int, Any]:
     """Return status and document of one GET; Unreachable if the service cannot be reached."""
+    return await _ask("GET", url, path, timeout_s=timeout_s, params=params)
+
+
+async def post_json(url: str, path: str, body: dict[str, Any], *, timeout_s: float) -> tuple[int, Any]:
+    """Return status and document of one POST; Unreachable if the service cannot be reached or is lost meanwhile."""
+    return await _ask("POST", url, path, timeout_s=timeout_s, json=body)
+
+
+async def _ask(method: str, url: str, path: str, *, timeout_s: float, **request: Any) -> tuple[int, Any]:
     try:
         async with open_client(url, headers={}, timeout_s=timeout_s + SLACK_S) as client:
-            response = await client.get(f"/api/v1{path}", params=params)
+            response = await client.request(method, f"/api/v1{path}", **request)
             return response.status_code, response.json()
     except RequestFailed as error:
         raise Unreachable(f"{url} does not answer: {type(error).__name__}") from error
