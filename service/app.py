@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 
 from service.api import openapi, problems
 from service.api.dependencies import Parts
-from service.api.routes import drafts, history, launches, nodes, operational, profiles, servers
+from service.api.routes import drafts, history, launches, nodes, operational, preflights, profiles, servers, waiting
 from service.db import migrating
 from service.db.engine import Database, prepare_state_dir
 from service.operations.control import Control
@@ -31,15 +31,8 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lambda app: _running(app, settings),
         generate_unique_id_function=_operation_id,
     )
-    for router in (
-        nodes.router,
-        drafts.router,
-        profiles.router,
-        servers.router,
-        launches.router,
-        history.router,
-    ):
-        app.include_router(router, prefix=API_PREFIX)
+    for routes in (nodes, drafts, profiles, preflights, servers, waiting, launches, history):
+        app.include_router(routes.router, prefix=API_PREFIX)
     app.include_router(operational.router)
     problems.install(app)
     openapi.install(app)

@@ -85,6 +85,27 @@ def wait(
     raise typer.Exit(waiting.run(url=url, server=server, until=until, timeout_s=timeout_s))
 
 
+@app.command()
+def preflight(
+    profile: Annotated[str | None, typer.Argument(help="The name of the profile.")] = None,
+    node: Annotated[str | None, typer.Argument(help="The node it would run on.")] = None,
+    *,
+    server: Annotated[str | None, typer.Option(help="Instead: the next launch of this server.")] = None,
+    gpus: Annotated[str | None, typer.Option(help="Indexes or uuids of GPUs, with commas.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port; by default the node's first free one.")] = None,
+    shows_all: Annotated[bool, typer.Option("--all", help="Show what passed, too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The answer as it is.")] = False,
+    url: UrlOption = DEFAULT_URL,
+) -> None:
+    """Check what a launch would run into, launching nothing; exit code 0: it may be launched, 1: a check fails."""
+    from service.cli import preflight as command
+
+    chosen = [int(item) if item.isdigit() else item for item in gpus.split(",")] if gpus else None
+    wish = {"server": server, "profile": profile, "node": node, "gpus": chosen, "port": port}
+    given = {name: value for name, value in wish.items() if value is not None}
+    raise typer.Exit(command.run(url=url, wish=given, as_json=as_json, shows_all=shows_all))
+
+
 @app.command("draft-rename")
 def draft_rename(  # what an operator may say
     node: Annotated[str, typer.Argument(help="The name or id of the node.")],

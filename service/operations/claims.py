@@ -12,11 +12,16 @@ from service.db.tables import GpuClaim, PortClaim, Server
 from service.errors import GpuTaken, PortTaken
 
 
-async def take(session: AsyncSession, server: Server, gpu_uuids: Sequence[str]) -> None:
-    """Claim a server's port and GPUs; PortTaken or GpuTaken names the holder. The constraint decides a race."""
+async def require_port(session: AsyncSession, server: Server) -> None:
+    """Raise PortTaken, with the name of the holder, if another server has claimed this one's port."""
     holder = await server_queries.port_holder(session, server.node_id, server.port)
     if holder is not None:
         raise PortTaken(f"port {server.port} is held by server {holder}", holder=holder)
+
+
+async def take(session: AsyncSession, server: Server, gpu_uuids: Sequence[str]) -> None:
+    """Claim a server's port and GPUs; PortTaken or GpuTaken names the holder. The constraint decides a race."""
+    await require_port(session, server)
     held = await server_queries.gpu_claims(session, server.node_id)
     for uuid in gpu_uuids:
         if uuid in held:

@@ -1,5 +1,7 @@
 """The parts of the control plane that operations, watchers and the API share."""
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +16,7 @@ from service.operations.live import Live
 from service.remote.connections import Connections
 from service.remote.node import NodeSession
 from service.settings import Settings
+from service.sglang.judgement import JudgementCache
 
 
 @dataclass(slots=True)
@@ -25,6 +28,9 @@ class Control:
     connections: Connections
     changes: Changes = field(default_factory=Changes)
     live: Live = field(default_factory=Live)
+    judgements: JudgementCache = field(default_factory=JudgementCache)
+    judging: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    """Held, by node, while an engine there judges arguments."""
     now: Callable[[], datetime] = utc_now
     contacts: ContactBook = field(init=False)
 

@@ -1,5 +1,6 @@
 """What follows a crash once its remains are cleaned up: the profile's policy, with its pause and its brake."""
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -7,14 +8,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from service.db import starts
 from service.db.tables import Launch, Node, Operation, Server
 from service.errors import VigilError
-from service.operations import journal, launching
+from service.operations import candidates, journal, launching, preflighting
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
 from service.operations.transitioning import note
+from service.preflights.preflight import Preflight
 from service.profiles.profile import Policy, Profile
 from service.servers.operation import OperationKind, OperationState, OperationStep
 from service.servers.policies import Answer, Incident, decide_policy
 from service.servers.states import Desired, Reason, State
+from service.sglang.checks import CheckCode
 
 
 async def after_cleanup(session: AsyncSession, server: Server, launch: Launch, *, at: datetime) -> Operation | None:
@@ -42,20 +45,47 @@ async def after_cleanup(session: AsyncSession, server: Server, launch: Launch, *
 
 
 async def go_on(control: Control, operation_id: str) -> float:
-    """Launch what a pausing restart waited for; returns how many seconds are still to wait, 0 when it went on."""
+    """Launch what a pausing restart waited for; returns how many seconds are still to wait, 0 when it went on.
+
+    Before it the checks of a launch are made: what is wrong with the node or the model ends the restart.
+    """
     at = control.now()
-    async with control.database.write() as session:
+    async with control.database.read() as session:
         operation = await session.get_one(Operation, operation_id)
-        if operation.state is not OperationState.RUNNING or operation.step is not OperationStep.PAUSING:
+        if not _is_pausing(operation):
             return 0.0
         if operation.not_before_at is not None and at < operation.not_before_at:
             return (operation.not_before_at - at).total_seconds()
         server = await session.get_one(Server, operation.server_id)
+        candidate = await candidates.of_server(session, server)
+        launch = await session.get_one(Launch, operation.launch_id)
+    launching.require_launchable(candidate.node)
+    preflight = await preflighting.check(control, candidate)
+    await _launch_again(control, operation_id, preflight, preflighting.overridden_of(launch))
+    control.changes.publish(server.id, server.node_id, OPERATIONS_CHANGED)
+    return 0.0
+
+
+async def _launch_again(
+    control: Control, operation_id: str, preflight: Preflight, overridden: Collection[CheckCode]
+) -> None:
+    at = control.now()
+    async with control.database.write() as session:
+        operation = await session.get_one(Operation, operation_id)
+        if not _is_pausing(operation):
+            return
+        server = await session.get_one(Server, operation.server_id)
         node = await session.get_one(Node, server.node_id)
-        launching.require_launchable(node)
+        operation.preflight = preflight.document(overridden)
         try:
+            launching.require_launchable(node)
+            preflighting.require_passed(preflight, overridden)
             await launching.create_launch(session, server, node, operation, at=at)
         except VigilError as error:
+            server.desired = Desired.STOPPED
+            note(session, server, Reason.RESTART_BRAKED, error.detail, {"code": error.code}, at=at)
             await journal.end(session, operation.id, OperationState.FAILED, at=at, problem=journal.problem_of(error))
-    control.changes.publish(server.id, node.id, OPERATIONS_CHANGED)
-    return 0.0
+
+
+def _is_pausing(operation: Operation) -> bool:
+    return operation.state is OperationState.RUNNING and operation.step is OperationStep.PAUSING

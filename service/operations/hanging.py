@@ -12,10 +12,11 @@ from service.db import starts
 from service.db.tables import Launch, Node, Operation, Server
 from service.errors import Conflict, RemoteError
 from service.logs import EventLog
-from service.operations import stopping
+from service.operations import candidates, preflighting, stopping
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
 from service.operations.transitioning import note
+from service.preflights.preflight import Preflight
 from service.profiles.profile import Policy, Profile
 from service.servers.policies import Answer, Decision, Incident, decide_policy
 from service.servers.states import Reason, State
@@ -30,11 +31,15 @@ _events = EventLog("operations")
 async def act(control: Control, server: Server, launch: Launch, node: Node) -> Operation | None:
     """Keep the evidence of a hang, then do what the policy says; returns the operation that begins.
 
-    Nothing is done when the start moved meanwhile or the last facts are not of the last seconds.
+    Nothing is done when the start moved meanwhile or the last facts are not of the last seconds. Before a restart the
+    checks of a launch are made; when one fails, what hangs is left as it is.
     """
     profile = Profile.model_validate(launch.recipe)
     await _keep_evidence(control, launch, node, profile)
-    if profile.on_hang is Policy.ALERT or not _is_still_hung(control, launch):
+    if profile.on_hang is Policy.ALERT:
+        return None
+    preflight = await _preflight(control, server) if profile.on_hang is Policy.RESTART else None
+    if not _is_still_hung(control, launch):
         return None
     at = control.now()
     async with control.database.write() as session:
@@ -50,7 +55,7 @@ async def act(control: Control, server: Server, launch: Launch, node: Node) -> O
         restarts = await starts.policy_restarts(session, row.id, since)
         decision = decide_policy(profile.on_hang, profile.restart, incidents, restarts, at)
         note(session, row, Reason.SUSPECTED_HUNG, decision.why, {"policy": decision.answer}, at=at)
-        operation = await _carry_out(session, decision, row, node, at)
+        operation = await _carry_out(session, decision, row, node, preflight, at=at)
     control.changes.publish(server.id, node.id, OPERATIONS_CHANGED)
     return operation
 
@@ -75,17 +80,40 @@ def _is_still_hung(control: Control, launch: Launch) -> bool:
     return is_fresh and live.verdicts.thought.is_hung
 
 
+async def _preflight(control: Control, server: Server) -> Preflight | None:
+    """Return the checks of the launch that would follow; None when the node cannot be looked at."""
+    async with control.database.read() as session:
+        candidate = await candidates.of_server(session, await server_queries.get_server(session, server.id))
+    try:
+        return await preflighting.check(control, candidate)
+    except RemoteError as error:
+        _events.warning("preflight_failed", server_id=server.id, code=error.code, detail=error.detail)
+        return None
+
+
 async def _carry_out(
-    session: AsyncSession, decision: Decision, row: Server, node: Node, at: datetime
+    session: AsyncSession, decision: Decision, row: Server, node: Node, preflight: Preflight | None, *, at: datetime
 ) -> Operation | None:
     try:
         match decision.answer:
             case Answer.RESTART:
-                return await stopping.accept_restart(session, row, node, at=at, actor=starts.POLICY_ACTOR)
+                return await _restart(session, row, node, preflight, at=at)
             case Answer.STOP:
                 return await stopping.accept_stop(session, row, at=at, actor=starts.POLICY_ACTOR)
             case Answer.ALERT | Answer.BRAKE:
                 return None
     except Conflict as error:
         _events.warning("policy_obstructed", server_id=row.id, code=error.code, detail=error.detail)
+        note(session, row, Reason.RESTART_BRAKED, error.detail, {"code": error.code}, at=at)
         return None
+
+
+async def _restart(
+    session: AsyncSession, row: Server, node: Node, preflight: Preflight | None, *, at: datetime
+) -> Operation | None:
+    if preflight is None:
+        return None
+    overridden = preflighting.overridden_of(await session.get_one(Launch, row.launch_id))
+    preflighting.require_passed(preflight, overridden)
+    document = preflight.document(overridden)
+    return await stopping.accept_restart(session, row, node, at=at, actor=starts.POLICY_ACTOR, preflight=document)

@@ -1,5 +1,6 @@
 """Looks at what a node has, and keeps the last look with the node."""
 
+import asyncio
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -26,9 +27,11 @@ def stored_gpus(node: Node) -> tuple[Gpu, ...]:
 async def refresh(control: Control, node: Node) -> Inventory:
     """Look at a node now and keep what was seen; a RemoteError says why it cannot be looked at."""
     remote = await control.node_session(node)
-    inventory = await remote.inventory()
-    engines = [await _engine(remote, python) for python in await _pythons(control, node)]
-    found = [asdict(engine) for engine in await remote.find_engines() if engine.launch_id is None]
+    pythons = await _pythons(control, node)
+    inventory, running, engines = await asyncio.gather(
+        remote.inventory(), remote.find_engines(), asyncio.gather(*(_engine(remote, python) for python in pythons))
+    )
+    found = [asdict(engine) for engine in running if engine.launch_id is None]
     document = _JSON.dump_python({**asdict(inventory), "engines": engines, "found_engines": found}, mode="json")
     async with control.database.write() as session:
         row = await session.get(Node, node.id)

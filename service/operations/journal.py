@@ -18,9 +18,7 @@ async def begin(
     session: AsyncSession, server: Server, kind: OperationKind, step: OperationStep, *, at: datetime, actor: str
 ) -> Operation:
     """Write a new operation; OperationInProgress if the server has one that has not ended."""
-    running = await history.find_running_operation(session, server.id)
-    if running is not None:
-        raise OperationInProgress(f"operation {running.id} ({running.kind}) is under way", operation=running.id)
+    await require_idle(session, server)
     operation = Operation(
         id=new_id("op", at),
         kind=kind,
@@ -34,6 +32,13 @@ async def begin(
     session.add(operation)
     await session.flush()
     return operation
+
+
+async def require_idle(session: AsyncSession, server: Server) -> None:
+    """Raise OperationInProgress if a server has an operation that has not ended."""
+    running = await history.find_running_operation(session, server.id)
+    if running is not None:
+        raise OperationInProgress(f"operation {running.id} ({running.kind}) is under way", operation=running.id)
 
 
 async def advance(

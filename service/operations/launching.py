@@ -1,6 +1,7 @@
 """Launching: a request is accepted in one transaction, then carried out on the node, step by step, resumably."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,7 +23,7 @@ from service.errors import (
 )
 from service.ids import new_id
 from service.nodes.contact import Contact
-from service.nodes.placement import choose_gpus
+from service.nodes.placement import choose_gpus, without_launch
 from service.operations import claims, cleanup, journal, secrets, transitioning
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
@@ -33,6 +34,7 @@ from service.remote.node import NodeSession
 from service.servers.operation import OperationKind, OperationStep
 from service.servers.states import Desired, Move, Reason, State
 from service.sglang.arguments import argument_tokens
+from service.sglang.checks import CheckCode
 from service.sglang.command import EngineCommand, Placement, config_file, engine_command
 
 MODEL_PATH_LENGTH = 500
@@ -41,32 +43,50 @@ REACH_NODE_S = 300
 start by itself hours later."""
 
 
-async def accept(session: AsyncSession, server: Server, node: Node, *, at: datetime, actor: str) -> Operation:
-    """Accept a launch: claims, launch row, `starting` and the operation, all in the caller's transaction.
+async def require_acceptable(session: AsyncSession, server: Server, node: Node) -> None:
+    """Raise what stands against a launch, before anything is looked at on the node.
 
-    Raises IllegalMove, OperationInProgress, LeftoversRemain, NodeDraining, the cause of lost contact, or what
-    placement and claims say.
+    IllegalMove, OperationInProgress, LeftoversRemain, PortTaken, NodeDraining, or the cause of lost contact.
     """
     if server.state not in {State.STOPPED, State.FAILED}:
         raise IllegalMove(f"server {server.name} is {server.state}; only a stopped or failed one can be launched")
-    operation = await journal.begin(session, server, OperationKind.LAUNCH, OperationStep.STARTING, at=at, actor=actor)
+    await journal.require_idle(session, server)
     if await server_queries.has_claims(session, server.id):
         raise LeftoversRemain(f"the last launch of server {server.name} is not proven gone")
+    await claims.require_port(session, server)
     require_launchable(node)
+
+
+async def accept(
+    session: AsyncSession, server: Server, node: Node, *, at: datetime, actor: str, preflight: Mapping[str, Any]
+) -> Operation:
+    """Accept a launch: claims, launch row, `starting` and the operation, all in the caller's transaction.
+
+    `preflight` is the document of the checks that it has passed, or that were overridden. Raises what
+    `require_acceptable` does, or what placement and claims say.
+    """
+    await require_acceptable(session, server, node)
+    operation = await journal.begin(session, server, OperationKind.LAUNCH, OperationStep.STARTING, at=at, actor=actor)
+    operation.preflight = dict(preflight)
     await create_launch(session, server, node, operation, at=at)
     return operation
 
 
 async def create_launch(
-    session: AsyncSession, server: Server, node: Node, operation: Operation, *, at: datetime
+    session: AsyncSession, server: Server, node: Node, operation: Operation, *, at: datetime, gone: Launch | None = None
 ) -> Launch:
-    """Place a new launch, claim what it needs, move the server to `starting`."""
+    """Place a new launch, claim what it needs, move the server to `starting`.
+
+    `gone` is the launch whose end was proven since the node was last looked at: its GPUs are free again.
+    """
     version = await profile_queries.get_profile_version(session, server.profile_id, server.profile_version)
+    there = stored_gpus(node)
     gpus = choose_gpus(
-        stored_gpus(node),
+        without_launch(there, gone.id, {gpu["uuid"] for gpu in gone.gpus}) if gone else there,
         await server_queries.gpu_claims(session, node.id),
         pinned=server.pinned_gpus,
         count=server.gpu_count,
+        despite_trouble=CheckCode.NODE_GPUS in (operation.preflight or {}).get("overridden", ()),
     )
     await claims.take(session, server, [gpu.uuid for gpu in gpus])
     launch = Launch(
@@ -85,6 +105,7 @@ async def create_launch(
         gpus=[{"uuid": gpu.uuid, "index": gpu.index, "name": gpu.name} for gpu in gpus],
         created_at=at,
         timeline=[],
+        preflight=operation.preflight,
     )
     session.add(launch)
     await session.flush()

@@ -10,7 +10,8 @@ from service.db import history
 from service.db import nodes as node_queries
 from service.db import profiles as profile_queries
 from service.db import servers as server_queries
-from service.db.tables import Node, Server
+from service.db.tables import Node, ProfileVersion, Server
+from service.db.tables import Profile as ProfileRow
 from service.errors import IllegalMove, InvalidInput, LeftoversRemain, OperationInProgress, PortTaken
 from service.ids import new_id
 from service.profiles.profile import Profile
@@ -34,18 +35,16 @@ async def place(session: AsyncSession, wish: Wish, *, at: datetime) -> Server:
     """Write a new, stopped server. NotFound, NameTaken, InvalidInput or PortTaken say what does not fit."""
     await server_queries.require_free_server_name(session, wish.name)
     node = await node_queries.get_node(session, wish.node)
-    profile = await profile_queries.get_profile(session, wish.profile)
-    number = wish.version or profile.latest_version
-    version = await profile_queries.get_profile_version(session, profile.id, number)
+    profile, version = await profile_version_of(session, wish)
     server = Server(
         id=new_id("sv", at),
         name=wish.name,
         node_id=node.id,
         profile_id=profile.id,
-        profile_version=number,
-        port=wish.port if wish.port is not None else await _free_port(session, node),
+        profile_version=version.number,
+        port=await port_of(session, wish, node),
         pinned_gpus=list(wish.gpus) if wish.gpus is not None else None,
-        gpu_count=_gpu_count(wish, node, Profile.model_validate(version.recipe)),
+        gpu_count=gpu_count_of(wish, node, Profile.model_validate(version.recipe)),
         desired=Desired.STOPPED,
         state=State.STOPPED,
         state_since_at=at,
@@ -68,7 +67,17 @@ async def remove(session: AsyncSession, server: Server, *, at: datetime) -> None
     server.deleted_at = at
 
 
-async def _free_port(session: AsyncSession, node: Node) -> int:
+async def profile_version_of(session: AsyncSession, wish: Wish) -> tuple[ProfileRow, ProfileVersion]:
+    """Return the profile that is wished for and its version, the newest by default; NotFound without one."""
+    profile = await profile_queries.get_profile(session, wish.profile)
+    number = wish.version or profile.latest_version
+    return profile, await profile_queries.get_profile_version(session, profile.id, number)
+
+
+async def port_of(session: AsyncSession, wish: Wish, node: Node) -> int:
+    """Return the port that is wished for, else the first of the node's that is not given away; PortTaken if none is."""
+    if wish.port is not None:
+        return wish.port
     given = await server_queries.ports_of_node(session, node.id)
     for port in range(node.first_port, node.last_port + 1):
         if port not in given:
@@ -76,7 +85,7 @@ async def _free_port(session: AsyncSession, node: Node) -> int:
     raise PortTaken(f"all ports of node {node.name} from {node.first_port} to {node.last_port} are given away")
 
 
-def _gpu_count(wish: Wish, node: Node, profile: Profile) -> int:
+def gpu_count_of(wish: Wish, node: Node, profile: Profile) -> int:
     """Return how many GPUs each launch gets; what can never fit is refused now."""
     if wish.gpus is not None:
         if len(set(wish.gpus)) != len(wish.gpus):

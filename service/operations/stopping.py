@@ -1,8 +1,10 @@
 """Stopping: SIGTERM, grace, SIGKILL, sweep, and the proof that nothing is left; resumable at every line."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -39,19 +41,26 @@ async def accept_stop(session: AsyncSession, server: Server, *, at: datetime, ac
     return await _begin_stopping(session, server, OperationKind.STOP, at=at, actor=actor)
 
 
-async def accept_restart(session: AsyncSession, server: Server, node: Node, *, at: datetime, actor: str) -> Operation:
-    """Accept a restart: stop with proof, then a new launch. A stopped server is simply launched."""
+async def accept_restart(
+    session: AsyncSession, server: Server, node: Node, *, at: datetime, actor: str, preflight: Mapping[str, Any]
+) -> Operation:
+    """Accept a restart: stop with proof, then a new launch. A stopped server is simply launched.
+
+    `preflight` is the document of the checks of the new launch; they were made before anything is stopped.
+    """
     launching.require_launchable(node)
+    await _supersede(session, server, at=at)
     if server.state is State.STOPPED:
-        await _supersede(session, server, at=at)
         operation = await journal.begin(
             session, server, OperationKind.RESTART, OperationStep.STARTING, at=at, actor=actor
         )
+        operation.preflight = dict(preflight)
         await launching.create_launch(session, server, node, operation, at=at)
         return operation
-    await _supersede(session, server, at=at)
     server.desired = Desired.RUNNING
-    return await _begin_stopping(session, server, OperationKind.RESTART, at=at, actor=actor)
+    operation = await _begin_stopping(session, server, OperationKind.RESTART, at=at, actor=actor)
+    operation.preflight = dict(preflight)
+    return operation
 
 
 async def stop(control: Control, operation_id: str) -> Operation | None:
@@ -204,7 +213,8 @@ async def _end_stop(
     node = await session.get_one(Node, server.node_id)
     try:
         launching.require_launchable(node)
-        await launching.create_launch(session, server, node, operation, at=at)
+        gone = await session.get(Launch, operation.launch_id) if operation.launch_id else None
+        await launching.create_launch(session, server, node, operation, at=at, gone=gone)
     except VigilError as error:
         await journal.end(session, operation.id, OperationState.FAILED, at=at, problem=journal.problem_of(error))
 

@@ -90,10 +90,16 @@ def version_tuple(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def listening_host(recipe: Recipe) -> str:
+    """Return the address on which the engine will listen: loopback unless the profile says otherwise."""
+    host = recipe.server_args.get("host")
+    return host if isinstance(host, str) and host else "127.0.0.1"
+
+
 def probe_host(recipe: Recipe) -> str:
     """Return the node-local address on which the engine answers; wildcard addresses answer on loopback."""
-    host = recipe.server_args.get("host")
-    return host if isinstance(host, str) and host not in {"0.0.0.0", "::", ""} else "127.0.0.1"  # noqa: S104
+    host = listening_host(recipe)
+    return "127.0.0.1" if host in {"0.0.0.0", "::"} else host  # noqa: S104
 
 
 def is_log_quiet(recipe: Recipe) -> bool:

@@ -58,29 +58,38 @@ async def test_free_gpus_are_chosen_and_run_out(world: World) -> None:
     assert first["launch"]["gpus"][0]["uuid"] != second["launch"]["gpus"][0]["uuid"]
     await world.place("c")
     problem = await world.post("/servers/c/launch", expect=409)
-    assert problem["code"] == "gpus_unavailable"
+    assert problem["code"] == "preflight_failed"
+    assert "node_gpus: " in problem["detail"]
     assert "held by server a" in problem["detail"]
 
 
 async def test_an_environment_that_is_not_there(world: World) -> None:
     recipe = world.recipe(python="/not/there/python")
     await world.post("/profiles", {"name": "p", "recipe": recipe}, expect=201)
-    created = await world.post("/servers", {"name": "one", "profile": "p", "node": "atlas", "launch": True}, expect=201)
+    wish = {"name": "one", "profile": "p", "node": "atlas", "launch": True}
+    problem = await world.post("/servers", wish, expect=409)
+    assert "engine_environment: there is no /not/there/python" in problem["detail"]
+    created = await world.post("/servers", {**wish, "override": ["engine_environment"]}, expect=201)
     failed = await world.until_state("one", "failed")
     assert failed["reason"] == "start_failed"
+    launch = await world.get(f"/launches/{failed['launch']['id']}")
+    assert launch["preflight"]["overridden"] == ["engine_environment"]
     assert "/not/there/python" in failed["message"]
     operation = await world.get(f"/operations/{created['operation']['id']}")
     assert (operation["state"], operation["problem"]["code"]) == ("failed", "start_failed")
     await world.until("/operations?server=one&state=running", lambda page: not page["items"])
-    await world.post("/servers/one/launch")  # the claims were given back
+    again = {"override": ["engine_environment"]}
+    await world.post("/servers/one/launch", again)  # the claims were given back
 
 
-async def test_a_missing_secret_fails_the_start_and_names_the_reference(world: World) -> None:
+async def test_a_missing_secret_refuses_the_launch_and_names_the_reference(world: World) -> None:
     recipe = world.recipe(secret_args={"api-key": {"env": "VIGIL_TEST_NOT_SET"}})
     await world.post("/profiles", {"name": "p", "recipe": recipe}, expect=201)
-    await world.post("/servers", {"name": "one", "profile": "p", "node": "atlas", "launch": True}, expect=201)
-    failed = await world.until_state("one", "failed")
-    assert "VIGIL_TEST_NOT_SET" in failed["message"]
+    wish = {"name": "one", "profile": "p", "node": "atlas", "launch": True}
+    problem = await world.post("/servers", wish, expect=409)
+    assert "profile_secrets: api-key" in problem["detail"]
+    assert "VIGIL_TEST_NOT_SET" in problem["detail"]
+    assert (await world.get("/servers"))["items"] == [], "neither placed nor launched"
 
 
 async def test_a_stop_that_leaves_something_says_what_and_can_be_tried_again(

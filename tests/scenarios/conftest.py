@@ -83,8 +83,18 @@ class Stage(World):
             status, made = await self.api.call("PUT", "/profiles/kimi", {"recipe": recipe})
         assert status in {200, 201}, made
 
+    async def refused(self, recipe: dict[str, Any], *, server: str = "one") -> dict[str, Any]:
+        """Write a recipe down, ask for a launch that its preflight refuses, and return the failed checks by code."""
+        await self.write(recipe)
+        wish = {"name": server, "profile": "kimi", "node": "atlas", "launch": True}
+        problem = await self.post("/servers", wish, expect=409)
+        assert problem["code"] == "preflight_failed"
+        preflight = problem["context"]["preflight"]
+        assert preflight["took_s"] < 20
+        return {check["code"]: check for check in preflight["checks"] if check["outcome"] == "fail"}
+
     async def begin(self, recipe: dict[str, Any], *, server: str = "one", **wish: object) -> Any:
-        """Write a recipe down and launch a new server of it."""
+        """Write a recipe down and launch a new server of it; `override` names checks that may fail."""
         await self.write(recipe)
         body = {"name": server, "profile": "kimi", "node": "atlas", "launch": True, **wish}
         return await self.post("/servers", body, expect=201)

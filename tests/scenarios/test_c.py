@@ -59,7 +59,7 @@ async def test_the_old_one_is_proven_gone_before_the_new_one_with_other_flags_be
     await stage.write(small(stage, "scenario_c", has_special_flags=True))
     await stage.post("/servers", {"name": "new", "profile": "kimi", "node": "atlas", **place}, expect=201)
     problem = await stage.post("/servers/new/launch", expect=409)
-    assert (problem["code"], problem["context"]["holder"]) == ("gpu_taken", "old")
+    assert (problem["code"], problem["context"]["holder"]) == ("port_taken", "old")
 
     await stage.end("old")
     (verified,) = await stage.transitions("old", reason="stop_verified")

@@ -97,7 +97,14 @@ async def test_a_slow_capture_is_never_hung_while_its_graphs_move(stage: Stage) 
 
 
 async def test_a_draft_made_for_half_the_context_is_named_with_both_numbers_and_remedies(stage: Stage) -> None:
-    await stage.begin(stage.kimi("scenario_d_slow", scale=0.1, draft=SHORT_DRAFT))
+    short = stage.kimi("scenario_d_slow", scale=0.1, draft=SHORT_DRAFT)
+    failed = await stage.refused(short)
+    context = failed["draft_context_length"]
+    assert all(words in context["found"] for words in ("262144", "131072", "short-eagle3/config.json"))
+    assert "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1" in context["remedy"]
+    assert "--context-length 131072" in context["remedy"]
+
+    await stage.begin(short, override=list(failed))
     problem = await stage.fail()
     diagnosis = problem["context"]["server"]["launch"]["diagnosis"]
     assert diagnosis["code"] == "draft_context_mismatch"

@@ -9,13 +9,26 @@ SCALE = 0.7
 
 
 async def crash(stage: Stage, number: int, numbers: dict[str, object]) -> Any:
-    """Launch with these speculative numbers, wait as the operator would, and return the diagnosis."""
+    """Launch with these speculative numbers against all advice, wait as the operator would, return the diagnosis."""
     name = f"try-{number}"
-    await stage.begin(stage.kimi("scenario_e", scale=SCALE, numbers=numbers), server=name)
+    recipe = stage.kimi("scenario_e", scale=SCALE, numbers=numbers)
+    await stage.begin(recipe, server=name, override=list(await stage.refused(recipe, server=name)))
     problem = await stage.fail(name)
     diagnosis = problem["context"]["server"]["launch"]["diagnosis"]
     assert diagnosis["summary"] in problem["detail"]
     return diagnosis
+
+
+async def test_each_of_the_three_mistakes_fails_the_preflight_with_the_right_flag_named(stage: Stage) -> None:
+    misspelt = stage.kimi("scenario_e", numbers={**THREE_NUMBERS, "num-speculative-tokens": 4})
+    judged = (await stage.refused(misspelt))["engine_arguments"]
+    assert "--num-speculative-tokens" in judged["found"]
+    assert "--speculative-num-draft-tokens" in judged["remedy"]
+    for left_out in ("speculative-num-steps", "speculative-eagle-topk"):
+        two = {name: value for name, value in THREE_NUMBERS.items() if name != left_out}
+        judged = (await stage.refused(stage.kimi("scenario_e", numbers=two)))["engine_arguments"]
+        assert f"--{left_out}" in judged["found"] + judged["remedy"]
+    assert (await stage.get("/servers"))["items"] == [], "nothing was placed, nothing was launched"
 
 
 async def test_three_crashes_are_explained_and_the_fourth_start_tells_where_its_time_goes(stage: Stage) -> None:
@@ -80,9 +93,8 @@ async def test_after_three_starts_the_time_that_is_left_is_told_with_a_range(sta
 
 async def test_a_misspelt_flag_is_tried_again_after_a_pause_and_then_braked(stage: Stage) -> None:
     numbers = {**THREE_NUMBERS, "num-speculative-tokens": 4}
-    await stage.begin(
-        stage.kimi("scenario_e", numbers=numbers, on_crash="restart", restart={"pause_s": 2, "same_diagnosis": 2})
-    )
+    recipe = stage.kimi("scenario_e", numbers=numbers, on_crash="restart", restart={"pause_s": 2, "same_diagnosis": 2})
+    await stage.begin(recipe, override=list(await stage.refused(recipe)))
     pausing = await stage.until("/servers/one", lambda server: (server["operation"] or {}).get("step") == "pausing")
     assert pausing["state"] == "failed"
     first, not_before = pausing["launch"], pausing["operation"]["not_before_at"]

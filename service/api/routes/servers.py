@@ -1,12 +1,13 @@
 """Servers: place, launch, stop, restart, wait, remove."""
 
-import asyncio
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, status
 from fastapi.responses import JSONResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from service.api.clearance import clear_launch, clear_restart, clear_wish
 from service.api.dependencies import ACTOR, IdempotencyKey, PageNeeded, Parts, PartsNeeded, Reference
 from service.api.idempotency import Answer, carry_out, find_replay
 from service.api.problems import problems
@@ -14,6 +15,7 @@ from service.api.schemas.common import Page
 from service.api.schemas.history import OperationPublic, operation_public
 from service.api.schemas.servers import (
     LaunchPublic,
+    LaunchWish,
     ServerAdopt,
     ServerCreate,
     ServerCreated,
@@ -42,25 +44,30 @@ from service.errors import (
     OperationInProgress,
     Overtaken,
     PortTaken,
+    PreflightFailed,
     RemoteCommandFailed,
     RemoteTimeout,
-    WaitPointless,
-    WaitTimedOut,
 )
 from service.nodes.contact import Contact
-from service.operations import adopting, inventories, launching, placing, stopping
+from service.operations import adopting, launching, placing, stopping
 from service.operations.changes import OPERATIONS_CHANGED
-from service.profiles.profile import Policy
-from service.servers.operation import OperationKind, OperationState
-from service.servers.states import Desired, State
+from service.servers.operation import OperationState
+from service.servers.states import State
+from service.sglang.checks import CheckCode
 
 router = APIRouter(prefix="/servers", tags=["servers"])
-FRESH_S = 30
-"""Before GPUs are given away the node is looked at again if the last look is older."""
-LOOK_DEADLINE_S = 15
 LOOK_ERRORS = (NodeUnreachable, RemoteTimeout, ChannelRefused, RemoteCommandFailed)
 CONFLICTS = (IllegalMove, OperationInProgress, Overtaken)
-LAUNCH_ERRORS = (*CONFLICTS, GpuTaken, PortTaken, GpusUnavailable, LeftoversRemain, NodeDraining, NodeUnreachable)
+LAUNCH_ERRORS = (
+    *CONFLICTS,
+    GpuTaken,
+    PortTaken,
+    GpusUnavailable,
+    LeftoversRemain,
+    NodeDraining,
+    PreflightFailed,
+    *LOOK_ERRORS,
+)
 
 
 @router.post(
@@ -76,17 +83,16 @@ async def create_server(
     replay = await find_replay(parts, request, key)
     if replay is not None:
         return replay
-    if body.launch:
-        await _look(parts, body.node)
     wish = placing.Wish(body.name, body.profile, body.version, body.node, body.gpus, body.gpu_count, body.port)
+    preflight = await clear_wish(parts, wish, body.override) if body.launch else None
 
     async def act(session: AsyncSession) -> Answer:
         at = parts.control.now()
         server = await placing.place(session, wish, at=at)
         operation = None
-        if body.launch:
+        if preflight is not None:
             node = await session.get_one(Node, server.node_id)
-            operation = await launching.accept(session, server, node, at=at, actor=ACTOR)
+            operation = await launching.accept(session, server, node, at=at, actor=ACTOR, preflight=preflight)
         public = ServerCreated(
             server=await _public(parts, session, server),
             operation=operation_public(operation, server.name) if operation else None,
@@ -188,18 +194,26 @@ async def delete_server(
     responses=problems(NotFound, IdempotencyKeyReused, *LAUNCH_ERRORS),
 )
 async def launch_server(
-    server: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+    server: Reference,
+    parts: PartsNeeded,
+    request: Request,
+    body: LaunchWish | None = None,
+    key: IdempotencyKey = None,
 ) -> JSONResponse:
-    """Launch a stopped or failed server. The operation succeeds when it is ready, and fails when the start does."""
+    """Launch a stopped or failed server. The operation succeeds when it is ready, and fails when the start does.
+
+    Before it is accepted the checks of a preflight are made, which takes seconds; one that fails refuses the launch.
+    """
     replay = await find_replay(parts, request, key)
     if replay is not None:
         return replay
-    await _look_at_node_of(parts, server)
+    preflight = await clear_launch(parts, server, _override(body))
 
     async def act(session: AsyncSession) -> Answer:
         row = await server_queries.get_server(session, server)
         node = await session.get_one(Node, row.node_id)
-        return _accepted(row, await launching.accept(session, row, node, at=parts.control.now(), actor=ACTOR))
+        at = parts.control.now()
+        return _accepted(row, await launching.accept(session, row, node, at=at, actor=ACTOR, preflight=preflight))
 
     return await carry_out(parts, request, key, act)
 
@@ -233,54 +247,29 @@ async def stop_server(
     responses=problems(NotFound, IdempotencyKeyReused, *LAUNCH_ERRORS),
 )
 async def restart_server(
-    server: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+    server: Reference,
+    parts: PartsNeeded,
+    request: Request,
+    body: LaunchWish | None = None,
+    key: IdempotencyKey = None,
 ) -> JSONResponse:
-    """Stop a server with proof, then launch it again. A stopped server is launched."""
+    """Stop a server with proof, then launch it again. A stopped server is launched.
+
+    The checks of a preflight are made first, while it runs on: one that fails leaves it untouched.
+    """
+    replay = await find_replay(parts, request, key)
+    if replay is not None:
+        return replay
+    preflight = await clear_restart(parts, server, _override(body))
 
     async def act(session: AsyncSession) -> Answer:
         row = await server_queries.get_server(session, server)
         node = await session.get_one(Node, row.node_id)
-        return _accepted(row, await stopping.accept_restart(session, row, node, at=parts.control.now(), actor=ACTOR))
+        at = parts.control.now()
+        begun = await stopping.accept_restart(session, row, node, at=at, actor=ACTOR, preflight=preflight)
+        return _accepted(row, begun)
 
     return await carry_out(parts, request, key, act)
-
-
-@router.get("/{server}/wait", responses=problems(NotFound, InvalidInput, WaitPointless, WaitTimedOut))
-async def wait_for_server(
-    server: Reference,
-    parts: PartsNeeded,
-    until: Annotated[Literal["ready", "stopped"], Query(description="The state to wait for.")] = "ready",
-    timeout_s: Annotated[float, Query(ge=0, le=86_400, description="How long to wait at most.")] = 900,
-) -> ServerPublic:
-    """Wait for a server.
-
-    200 as soon as the state is reached; 409 when waiting is pointless, because it failed or nobody is working towards
-    that state; 504 when the time is up. `curl --fail` in a script then does the right thing.
-    """
-    deadline = asyncio.get_running_loop().time() + timeout_s
-    async with parts.control.database.read() as session:
-        server_id = (await server_queries.get_server(session, server)).id
-    while True:
-        seen = parts.control.changes.count(server_id)
-        async with parts.control.database.read() as session:
-            row = await _row(session, await server_queries.get_server(session, server_id))
-        public = server_public(row, parts.control.live, parts.control.now())
-        if public.state == until:
-            return public
-        pointless = None if _will_be_tried_again(row, until) else _why_pointless(public, until)
-        if pointless:
-            raise WaitPointless(pointless, state=public.state, reason=public.reason, server=_document(public))
-        remaining_s = deadline - asyncio.get_running_loop().time()
-        if remaining_s <= 0:
-            phase = public.launch.phase if public.launch else None
-            raise WaitTimedOut(
-                f"after {timeout_s:g} s server {public.name} is {public.state}"
-                + (f", in phase {phase}" if phase else ""),
-                state=public.state,
-                phase=phase,
-                server=_document(public),
-            )
-        await parts.control.changes.wait([server_id], after=seen, timeout_s=remaining_s)
 
 
 @router.get("/{server}/launches", responses=problems(NotFound, InvalidInput))
@@ -294,30 +283,8 @@ async def list_server_launches(server: Reference, parts: PartsNeeded, page: Page
     return Page(items=items, next_cursor=rows.next_cursor)
 
 
-def _will_be_tried_again(row: ServerRow, until: str) -> bool:
-    """Tell whether a policy is about to restart a server that failed; the cleanup comes first."""
-    if until != State.READY or row.server.state is not State.FAILED or row.launch is None or row.operation is None:
-        return False
-    if row.operation.kind is OperationKind.CLEANUP:
-        return bool(row.launch.recipe.get("on_crash") == Policy.RESTART)
-    return row.operation.kind is OperationKind.RESTART
-
-
-def _why_pointless(public: ServerPublic, until: str) -> str | None:
-    """Return why a state will not come by itself, or None while somebody works towards it."""
-    if public.state is State.FAILED:
-        return f"server {public.name} failed: {public.message}"
-    if until == State.READY and public.state is State.STOPPED:
-        return f"server {public.name} is stopped and nobody has asked for a launch"
-    if until == State.READY and public.state is State.STOPPING and public.desired is Desired.STOPPED:
-        return f"server {public.name} is being stopped"
-    if until == State.STOPPED and public.desired is Desired.RUNNING and public.state is not State.STOPPING:
-        return f"server {public.name} is {public.state} and nobody has asked for a stop"
-    return None
-
-
-def _document(public: ServerPublic) -> dict[str, object]:
-    return public.model_dump(mode="json")
+def _override(body: LaunchWish | None) -> Sequence[CheckCode]:
+    return body.override if body else ()
 
 
 def _accepted(server: Server, operation: Operation) -> Answer:
@@ -337,22 +304,3 @@ async def _public(parts: Parts, session: AsyncSession, server: Server) -> Server
 async def _row(session: AsyncSession, server: Server) -> ServerRow:
     (row,) = await server_queries.with_surroundings(session, [server])
     return row
-
-
-async def _look_at_node_of(parts: Parts, server: str) -> None:
-    async with parts.control.database.read() as session:
-        row = await server_queries.get_server(session, server)
-    await _look(parts, row.node_id)
-
-
-async def _look(parts: Parts, node: str) -> None:
-    """Look at a node that answers if the last look is old; one that cannot be looked at is judged by that look."""
-    async with parts.control.database.read() as session:
-        row = await node_queries.get_node(session, node)
-    if row.contact is not Contact.OK or not inventories.is_older_than(row, FRESH_S, parts.control.now()):
-        return
-    try:
-        async with asyncio.timeout(LOOK_DEADLINE_S):
-            await inventories.refresh(parts.control, row)
-    except TimeoutError as error:
-        raise NodeUnreachable(f"node {row.name} could not be looked at within {LOOK_DEADLINE_S} s") from error

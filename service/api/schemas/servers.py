@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from service.api.schemas.acceptance import AcceptancePublic, acceptance_public
+from service.api.schemas.checks import PreflightBrief
 from service.api.schemas.common import Instant, Name, Request
 from service.api.schemas.history import OperationPublic
 from service.api.schemas.judgements import (
@@ -27,10 +28,21 @@ from service.operations.recording import progress_json
 from service.profiles.profile import Profile
 from service.servers.operation import OperationKind, OperationStep
 from service.servers.states import Desired, Reason, State
+from service.sglang.checks import CheckCode
 from service.sglang.phases import Phase
 
 GpuSelector = Annotated[
     int | str, Field(description="The index of a GPU on its node, or its uuid.", examples=[0, "GPU-4f2c…"])
+]
+
+
+Override = Annotated[
+    list[CheckCode],
+    Field(
+        max_length=64,
+        description="Codes of checks that may fail: for an operator who knows better. It is kept with the launch.",
+        examples=[["node_disk"]],
+    ),
 ]
 
 
@@ -50,7 +62,14 @@ class ServerCreate(Request):
     port: PortNumber | None = Field(
         default=None, description="By default the first of the node's ports not given away."
     )
-    launch: bool = Field(default=False, description="Launch it at once.")
+    launch: bool = Field(default=False, description="Launch it at once, if the checks of a preflight pass.")
+    override: Override = Field(default_factory=list)
+
+
+class LaunchWish(Request):
+    """How a launch is wished for; the body may be left out."""
+
+    override: Override = Field(default_factory=list)
 
 
 class ServerAdopt(Request):
@@ -174,6 +193,7 @@ class LaunchPublic(BaseModel):
     exit_code: int | None
     diagnosis: DiagnosisPublic | None = Field(description="Why it failed; null if it did not, or nobody could tell.")
     verdict: VerdictPublic | None = Field(description="What was last thought of it.")
+    preflight: PreflightBrief | None = Field(description="What was checked before it; null for an adopted one.")
     cached_share: float | None = Field(
         description="How much of the model's files was in the page cache before the start; null where unknown."
     )
