@@ -306,6 +306,17 @@ def test_more_tensors_than_are_answered(tmp_path: Path, monkeypatch: pytest.Monk
     assert model.weights[0].tensor_count == len(SPECFORGE)
 
 
+def test_many_files_of_many_tensors_are_not_all_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.remote.on_node.model_files.TENSORS_LIMIT", 5)
+    for number, count in enumerate((3, 3, 2, 1)):
+        write_safetensors(tmp_path / f"{number}.safetensors", {f"{number}.{place}": (1,) for place in range(count)})
+    model = read(tmp_path)
+    problems = [file.problem for file in model.weights]
+    assert problems == [None, FileProblem.TOO_MANY_TENSORS, None, FileProblem.TOO_MANY_TENSORS]
+    assert model.weights[1].detail == "with it the model has more than 5 tensors"
+    assert [tensor.name for tensor in model.tensors] == ["0.0", "0.1", "0.2", "2.0", "2.1"]
+
+
 async def test_models_are_read_over_ssh(node: NodeSession, tmp_path: Path) -> None:
     write_model(tmp_path / "draft", DRAFT_CONFIG, SPECFORGE, shards=2)
     snapshot = hub(tmp_path)

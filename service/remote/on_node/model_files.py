@@ -18,6 +18,8 @@ INDEX_LIMIT = 32 << 20
 TOKENIZER_LIMIT = 64 << 20
 INDEX_NAME = "model.safetensors.index.json"
 FILES_LIMIT = 4000
+TENSORS_LIMIT = 500000
+"""So many of one model are kept in memory while it is read, about 400 bytes each; big true ones have half of that."""
 LISTED_TENSORS_LIMIT = 20000
 """So many names of one model are answered; a big target asks for those of its draft layer only."""
 EXAMPLES = 20
@@ -147,13 +149,21 @@ def _digest(path: str) -> Optional[str]:
 
 
 def _weights(directory: str, names: Iterable[str]) -> List[_Weight]:
-    return [_weight(directory, name) for name in names if name.endswith(".safetensors")]
+    """Read the headers; of the file with which the tensors become too many, and of those behind it, nothing is kept."""
+    weights: List[_Weight] = []
+    room = TENSORS_LIMIT
+    for name in names:
+        if name.endswith(".safetensors"):
+            weight = _weight(directory, name, room)
+            room -= len(weight.header.tensors) if weight.header else 0
+            weights.append(weight)
+    return weights
 
 
-def _weight(directory: str, name: str) -> _Weight:
+def _weight(directory: str, name: str, room: int) -> _Weight:
     answer: Dict[str, Any] = {"name": name, "problem": None, "detail": None}
     try:
-        header = read_header(os.path.join(directory, name))
+        header = _header(os.path.join(directory, name), room)
     except Unsound as unsound:
         answer.update(problem=unsound.problem, detail=unsound.detail)
         return _Weight(name, None, answer)
@@ -167,6 +177,13 @@ def _weight(directory: str, name: str) -> _Weight:
         duplicates=header.duplicates[:EXAMPLES],
     )
     return _Weight(name, header, answer)
+
+
+def _header(path: str, room: int) -> Header:
+    header = read_header(path)
+    if len(header.tensors) > room:
+        raise Unsound("too_many_tensors", "with it the model has more than %d tensors" % TENSORS_LIMIT)
+    return header
 
 
 def _wanted(parts: Optional[Sequence[str]], config_text: Optional[str]) -> Optional[List[str]]:
