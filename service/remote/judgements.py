@@ -43,17 +43,24 @@ def judgement(answer: Plain) -> Judgement:
     if answer["fault"] is not None:
         return _unusable(EnvironmentFault(answer["fault"]), str(answer["detail"]), None, seconds)
     parts: Plain = answer["parts"]
-    version = parts.get("version")
-    version = None if version is None else str(version)
     if "version" not in parts:
-        return Judgement(JudgedBy.RULES, None, JudgementTimes(seconds), unjudged=_how_it_ended(answer))
-    if version is None:
+        return _without_word(answer, seconds)
+    if parts["version"] is None:
         return _unusable(EnvironmentFault.ENGINE_MISSING, "this Python has no SGLang installed", None, seconds)
+    version = str(parts["version"])
     if "import_error" in parts:
         return _not_imported(answer, version, seconds)
     if "options" not in parts:
         return Judgement(JudgedBy.RULES, version, JudgementTimes(seconds), unjudged=_how_it_ended(answer))
     return _judged(answer, version, seconds)
+
+
+def _without_word(answer: Plain, seconds: float) -> Judgement:
+    """Judge a program that did not even say which SGLang it has: when it ended by itself it is no Python."""
+    ended = _how_it_ended(answer)
+    if answer["exit"] is not None and int(answer["exit"]) >= 0:
+        return _unusable(EnvironmentFault.PYTHON_NOT_EXECUTABLE, f"it is no Python that runs: {ended}", None, seconds)
+    return Judgement(JudgedBy.RULES, None, JudgementTimes(seconds), unjudged=ended)
 
 
 def _judged(answer: Plain, version: str, seconds: float) -> Judgement:

@@ -37,7 +37,7 @@ class EnvironmentFault(StrEnum):
 class GpuStandIn:
     """What is said of a GPU in its place while arguments are judged; the engine does not see the GPU itself.
 
-    Without `compute_capability` ("9.0") the node is asked for it.
+    Without `compute_capability` ("9.0") the node is asked for it. A memory of 0 is one that the driver does not count.
     """
 
     name: str

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from service.errors import RemoteCommandFailed
 from service.remote import judgements
 from service.remote.bundle import argument_probe
 from service.remote.checkpoints import ModelWish
@@ -90,10 +89,9 @@ async def test_stamps_tell_when_something_changed(node: NodeSession, engine: Eng
 
 
 async def test_stamps_of_a_python_that_is_none(node: NodeSession) -> None:
-    found = await node.judgement_stamps(python="/no/such/python", models=[], environment={})
-    assert found.engine_version is None
-    with pytest.raises(RemoteCommandFailed, match="did not answer"):
-        await node.judgement_stamps(python="/bin/true", models=[], environment={})
+    for python in ("/no/such/python", "/bin/true"):
+        found = await node.judgement_stamps(python=python, models=[], environment={})
+        assert found.engine_version is None
 
 
 def test_every_error_of_the_parser_is_told(engine: EngineFolder) -> None:
@@ -166,6 +164,15 @@ def test_a_failure_that_lies_in_the_looking_is_no_verdict(engine: EngineFolder, 
     assert reason in (said.unjudged or "")
     assert said.options
     assert not said.is_definite
+
+
+def test_memory_that_the_driver_does_not_count_is_not_guessed(engine: EngineFolder) -> None:
+    engine.resolves(
+        "assert '[N/A]' in subprocess.run(['nvidia-smi', '--query-gpu=memory.total'], capture_output=True, "
+        "text=True).stdout\ntorch.cuda.mem_get_info()"
+    )
+    said = judge(engine, gpus=(GpuStandIn("NVIDIA GB10", 0),))
+    assert "the memory of NVIDIA GB10 is not known" in (said.unjudged or ""), said
 
 
 def test_a_gpu_of_unknown_capability_is_not_guessed(engine: EngineFolder) -> None:
@@ -278,10 +285,10 @@ def test_an_environment_that_cannot_be_used_is_told(python: str, fault: Environm
     assert said.environment_detail
 
 
-def test_a_program_that_is_no_python_answers_nothing() -> None:
+def test_a_program_that_is_no_python_is_told() -> None:
     said = judge(None, python="/bin/echo")
-    assert (said.how, said.options) == (JudgedBy.RULES, ())
-    assert "ended with status 0" in (said.unjudged or "")
+    assert (said.how, said.environment_fault) == (JudgedBy.RULES, EnvironmentFault.PYTHON_NOT_EXECUTABLE)
+    assert "it is no Python that runs: the engine's process ended with status 0" in (said.environment_detail or "")
 
 
 def test_an_engine_that_cannot_be_imported_is_told(engine: EngineFolder) -> None:

@@ -130,7 +130,7 @@ def _answers(gpus: List[Dict[str, Any]]) -> Dict[str, Callable[..., Any]]:
         return int(major), int(minor)
 
     def memory(device: Any = None) -> Tuple[int, int]:
-        size = at(device)["memory_mib"] << 20
+        size = _memory_bytes(at(device))
         return size, size
 
     def untouched(*_: Any, **__: Any) -> Any:
@@ -151,13 +151,24 @@ def _answers(gpus: List[Dict[str, Any]]) -> Dict[str, Callable[..., Any]]:
     }
 
 
+def _memory_bytes(gpu: Dict[str, Any]) -> int:
+    """Return a GPU's memory; of a GPU that shares the machine's the driver counts none, and 0 is told of it."""
+    if not gpu["memory_mib"]:
+        raise NotTouched("the memory of %s is not known" % gpu["name"])
+    return int(gpu["memory_mib"]) << 20
+
+
 class _Properties:
     """Properties of a GPU as far as they are facts; anything else is NotTouched."""
 
     def __init__(self, gpu: Dict[str, Any], capability: Callable[..., Tuple[int, int]]) -> None:
         self.name = gpu["name"]
-        self.total_memory = gpu["memory_mib"] << 20
+        self._gpu = gpu
         self._capability = capability
+
+    @property
+    def total_memory(self) -> int:
+        return _memory_bytes(self._gpu)
 
     @property
     def major(self) -> int:

@@ -45,7 +45,7 @@ def capability_of(one: Dict[str, Any]) -> Optional[str]:
 def write_nvidia_smi(path: str, gpus: List[Dict[str, Any]]) -> None:
     """Write a program that answers in nvidia-smi's place what the engine asks it for, and fails at all else."""
     facts = {
-        "memory.total": [str(one["memory_mib"]) for one in gpus],
+        "memory.total": [str(one["memory_mib"] or "[N/A]") for one in gpus],
         "compute_cap": [one["compute_capability"] or "[N/A]" for one in gpus],
         "name": [one["name"] for one in gpus],
     }
