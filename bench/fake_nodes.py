@@ -186,6 +186,7 @@ class _Verb(asyncssh.SSHServerSession[bytes]):
         results: dict[str, Callable[[], dict[str, Any]]] = {
             "inventory": plain_inventory,
             "engine_version": lambda: {"version": "0.5.23"},
+            "find_engines": lambda: {"engines": []},
         }
         known = verb in results
         answer = {"result": results[verb]()} if known else {"failed": f"the fake node has no {verb}"}

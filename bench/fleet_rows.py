@@ -134,5 +134,11 @@ def _launch(server: Server, recipe: dict[str, Any], gpus: list[dict[str, Any]], 
         ready_at=now,
         phase="serving",
         timeline=timeline,
+        verdict={
+            "verdict": "healthy",
+            "message": "/health answers 200",
+            "silent_since": None,
+            "since_at": to_text(now),
+        },
         log_offset=1_000_000,
     )

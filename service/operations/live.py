@@ -55,8 +55,15 @@ class LiveLaunch:
     recent_log: RecentLog = field(default_factory=RecentLog)
     verdicts: VerdictWatch | None = None
     """What is thought of it; None before its history was read."""
+    kept_offset: int | None = None
+    """How much of the log the database knows to have been read; None before it was told."""
     has_reported: bool = False
     """Whether the observer has said anything of this launch: before that nothing may be concluded."""
+
+    @property
+    def has_unkept_log(self) -> bool:
+        """Tell whether more of the log was read than the database knows."""
+        return self.recent_log.end_offset not in {0, self.kept_offset}
 
     def observation(self) -> Observation | None:
         """Return what one look sees now; None before the observer has reported the process and its listener."""

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
+from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from service.clock import to_text
+from service.db import findings as finding_queries
 from service.db import history
 from service.db.tables import Launch, LaunchPhase, Operation, Server
 from service.errors import Overtaken
@@ -99,6 +101,22 @@ async def record_progress(control: Control, launch_id: str, log: LogReading, *, 
             launch.log_offset = log_offset
 
 
+async def record_offsets(control: Control) -> int:
+    """Keep how much of each launch's log was read by now, of all launches in one transaction; returns of how many.
+
+    After a restart the service reads the log of a ready server from there on.
+    """
+    moved = {launch_id: live for launch_id, live in control.live.launches.items() if live.has_unkept_log}
+    offsets = {launch_id: live.recent_log.end_offset for launch_id, live in moved.items()}
+    if offsets:
+        async with control.database.write() as session:
+            rows = [{"id": launch_id, "log_offset": offset} for launch_id, offset in offsets.items()]
+            await session.execute(update(Launch), rows)
+    for launch_id, live in moved.items():
+        live.kept_offset = offsets[launch_id]
+    return len(offsets)
+
+
 async def record_complaints(
     control: Control,
     server: Server,
@@ -108,7 +126,15 @@ async def record_complaints(
     undecided: frozenset[str],
     at: datetime,
 ) -> None:
-    """Keep what a serving engine complains of as findings with a beginning and an end."""
+    """Keep what a serving engine complains of as findings with a beginning and an end.
+
+    Nothing is written when there is nothing to say and nothing to end, as of most servers when their watch begins:
+    a thousand of them would keep other writers waiting.
+    """
+    if not complaints:
+        async with control.database.read() as session:
+            if not await finding_queries.open_findings(session, launch_id):
+                return
     async with control.database.write() as session:
         await diagnoses.reconcile(
             session,

@@ -11,7 +11,7 @@ from service.db.tables import Node
 from service.errors import RemoteError
 from service.logs import EventLog
 from service.nodes.contact import Contact
-from service.operations import inventories
+from service.operations import inventories, recording
 from service.operations.changes import NODES_CHANGED
 from service.operations.control import Control
 from service.operations.runner import OperationRunner
@@ -19,6 +19,8 @@ from service.watchers.node_watcher import NodeWatcher
 
 ANSWERS_KEPT_H = 24
 """How long the answer under an idempotency key is remembered."""
+OFFSETS_EVERY_S = 60
+"""How often it is kept how much of each log was read: so much is read again after a restart."""
 _LATE_BY_S = 60
 """A timed job that comes late by less than this is still run; APScheduler's own default is one second."""
 _events = EventLog("watchers")
@@ -42,6 +44,7 @@ class FleetWatch:
         self._timers.add_job(
             self._look_again, "interval", seconds=self._control.settings.inventory_interval_s, id="inventory"
         )
+        self._timers.add_job(self._keep_offsets, "interval", seconds=OFFSETS_EVERY_S, id="offsets")
         self._timers.add_job(self._forget_answers, "interval", hours=1, id="idempotency")
         self._timers.start()
 
@@ -81,6 +84,9 @@ class FleetWatch:
         before = self._control.now() - timedelta(hours=ANSWERS_KEPT_H)
         async with self._control.database.write() as session:
             await history.forget_answers(session, before)
+
+    async def _keep_offsets(self) -> None:
+        await recording.record_offsets(self._control)
 
     async def _look_again(self) -> None:
         """Look at the inventory of every node that answers; one that fails is told by its watcher."""

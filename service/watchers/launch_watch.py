@@ -29,8 +29,6 @@ from service.watchers.health_probe import HealthProbe
 
 PROGRESS_EVERY_S = 1.0
 """Progress within a phase is kept at most this often; a new phase at once."""
-OFFSET_EVERY_S = 60.0
-"""How often it is kept how much of a serving server's log was read."""
 COMPLAINTS_EVERY_S = 5.0
 MARKS_EVERY_S = 15.0
 _SERVING = frozenset({State.READY, State.UNREADY})
@@ -66,7 +64,7 @@ class LaunchWatch:
         self._marks_at: datetime | None = None
         self.live = control.live.launches.setdefault(launch.id, LiveLaunch(log=self._new_log()))
         if launch.ready_at is not None and not self.live.has_reported:
-            self.live.recent_log.end_offset = launch.log_offset
+            self.live.recent_log.end_offset = self.live.kept_offset = launch.log_offset
         self._probe = HealthProbe(control, connection, host=probe_host(self._profile), port=launch.port, live=self.live)
         self._probing: asyncio.Task[None] | None = None
         if self.live.verdicts is None:
@@ -238,12 +236,11 @@ class LaunchWatch:
             await acceptance.keep_sample(self._control, self.launch.id, self._verdicts.acceptance, at=now)
 
     async def _keep_progress(self, now: datetime) -> None:
-        """Keep how far the log has come: each phase and its progress while starting, later how much was read."""
+        """Keep how far the log of a start has come: each phase at once, and the progress in it."""
         reading, read_bytes = self.live.log.reading, self.live.recent_log.end_offset
-        is_starting = self.server.state is State.STARTING
-        is_new_phase = is_starting and reading.phase != self._kept_phase
-        every_s = PROGRESS_EVERY_S if is_starting else OFFSET_EVERY_S
-        if read_bytes == self._kept_bytes or not (is_new_phase or _is_due(self._kept_at, now, every_s)):
+        if self.server.state is not State.STARTING or read_bytes == self._kept_bytes:
+            return
+        if reading.phase == self._kept_phase and not _is_due(self._kept_at, now, PROGRESS_EVERY_S):
             return
         self._kept_at, self._kept_phase, self._kept_bytes = now, reading.phase, read_bytes
         await recording.record_progress(self._control, self.launch.id, reading, log_offset=read_bytes)

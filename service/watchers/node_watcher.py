@@ -17,6 +17,8 @@ from service.remote.messages import Beat, GpuHoldersFact, Hello, LaunchFact, Log
 from service.remote.node import Observer
 from service.remote.observing import Fact, MetricsFact, MetricsWish, observe
 from service.remote.ssh import SshConnection
+from service.servers.progress import History
+from service.servers.states import State
 from service.sglang.metrics import METRIC_NAMES, METRICS_PATH
 from service.watchers.launch_watch import LaunchWatch
 
@@ -137,8 +139,8 @@ class NodeWatcher:
             running = await server_queries.running_servers_of_node(session, self._node.id)
             histories = {
                 launch.id: await starts.history_of(session, launch)
-                for _, launch in running
-                if launch.id not in self._watches
+                for server, launch in running
+                if launch.id not in self._watches and server.state is State.STARTING
             }
         wanted = {launch.id for _, launch in running}
         for launch_id in set(self._watches) - wanted:
@@ -155,7 +157,7 @@ class NodeWatcher:
                 connection,
                 server,
                 launch,
-                history=histories[launch.id],
+                history=histories.get(launch.id, History()),
                 utc_offset_s=offset_s,
                 submit=self._runner.submit,
             )
