@@ -222,6 +222,23 @@ def test_a_source_that_changes_meanwhile_is_refused(
     assert beside(tmp_path / "new") == ["old"]
 
 
+def test_holes_stay_holes_and_the_data_between_them_stays_in_place(tmp_path: Path) -> None:
+    wide = (1 << 17, 64)
+    shapes = {"a": wide, "layers.0.norm.weight": (1 << 14, 64), "z": wide}
+    middle = bytes(place % 251 for place in range(1 << 21))
+    write_model(tmp_path / "old", DRAFT_CONFIG, shapes, data={"layers.0.norm.weight": middle})
+    rename_draft(order(tmp_path / "old", tmp_path / "new", {"layers.0.norm.weight": "midlayer.norm.weight"}))
+    old, new = (tmp_path / name / "model.safetensors" for name in ("old", "new"))
+    assert data_of(new) == data_of(old)
+    assert new.stat().st_size > 2 * (1 << 24)
+    assert new.stat().st_blocks * 512 < 1 << 24
+
+
+def data_of(path: Path) -> bytes:
+    """Return what lies behind the header."""
+    return path.read_bytes()[read_header(str(path)).data_at :]
+
+
 def test_room_is_made_sure_of_first(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draft_rename, "ROOM_SPARED", 1 << 60)
     with pytest.raises(Refused) as refused:

@@ -205,12 +205,25 @@ def _copy_file(source: str, destination: str) -> None:
 
 
 def _copy_data(source: int, destination: int, offset: int) -> None:
+    """Copy all from an offset on to where the destination stands; what is a hole in the source stays one."""
     while True:
+        hole = _hole(source, offset)
+        os.lseek(destination, hole, os.SEEK_CUR)
+        offset += hole
         piece = read_at(source, PIECE, offset)
         if not piece:
+            os.ftruncate(destination, os.lseek(destination, 0, os.SEEK_CUR))
             return
         write_all(destination, piece)
         offset += len(piece)
+
+
+def _hole(source: int, offset: int) -> int:
+    """Return how many bytes from an offset on are a hole; 0 where the file system does not tell."""
+    try:
+        return os.lseek(source, offset, os.SEEK_DATA) - offset
+    except OSError as error:
+        return max(os.fstat(source).st_size - offset, 0) if error.errno == errno.ENXIO else 0
 
 
 def _write_index(source: str, staging: str, renames: Dict[str, str]) -> None:
