@@ -78,13 +78,19 @@ def supervisor_script() -> str:
     return _source("supervisor.sh")
 
 
-def argument_probe() -> str:
-    """Return the program that runs in an engine's own Python and judges arguments there."""
-    return _source("argument_probe.py")
+def argument_probe() -> tuple[tuple[str, str], ...]:
+    """Return the modules that run in an engine's own Python and judge arguments there, name and source, in order."""
+    return _ordered("argument_probe")
 
 
 @cache
 def _modules(entry: str) -> tuple[tuple[str, str], ...]:
+    """Return the modules that a verb needs; `answering` is needed by all of them."""
+    return tuple(dict([*_ordered("answering"), *_ordered(entry)]).items())
+
+
+def _ordered(entry: str) -> tuple[tuple[str, str], ...]:
+    """Return a module behind those that it imports."""
     ordered: dict[str, str] = {}
 
     def add(name: str) -> None:
@@ -94,9 +100,7 @@ def _modules(entry: str) -> tuple[tuple[str, str], ...]:
                 add(needed)
         ordered[name] = source
 
-    add("answering")
-    if entry not in ordered:
-        add(entry)
+    add(entry)
     return tuple(ordered.items())
 
 

@@ -28,14 +28,22 @@ STAMP_PATIENCE_S = 20.0
 OUTPUT_KEPT = 4000
 FALSE_WORDS = ("", "0", "false", "no", "off")
 GPU_FOLDERS = ("/proc/driver/nvidia/gpus", "/sys/class/kfd/kfd/topology/nodes")
-_BOOTSTRAP = (
-    "import json,os,sys;"
-    "request=json.load(open(sys.argv[1]));"
-    'probe={"__name__":"vigil_probe","__file__":"<vigil probe>"};'
-    'exec(compile(request["probe"],"<vigil probe>","exec"),probe);'
-    'probe["main"](request,probe["answer_to"](request["descriptor"]));'
-    "os._exit(0)"
-)
+_BOOTSTRAP = """
+import json, os, sys, types
+request = json.load(open(sys.argv[1]))
+package = types.ModuleType("vigil_probe")
+package.__path__ = []
+sys.modules["vigil_probe"] = package
+for name, source in request["probe"]:
+    module = types.ModuleType("vigil_probe." + name)
+    module.__package__ = "vigil_probe"
+    sys.modules[module.__name__] = module
+    exec(compile(source, "<" + module.__name__ + ">", "exec"), module.__dict__)
+probe = sys.modules["vigil_probe.argument_probe"]
+probe.main(request, probe.answer_to(request["descriptor"]))
+os._exit(0)
+"""
+"""Ends without the engine's exit handlers: the answer is given, and its group is killed."""
 _STAMP = (
     "import importlib.metadata as m,importlib.util as u,json,os\n"
     "def stamp(path):\n"

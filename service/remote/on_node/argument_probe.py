@@ -22,17 +22,17 @@ from contextlib import suppress
 from types import ModuleType, TracebackType
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
+from .probe_gpus import NotTouched, stand_in
+from .probe_parser import options, parse_errors, raise_parse_error
+
 PACKAGE = "sglang"
+PROBE_FILES = "<vigil_probe"
 SERVER_ARGS = "sglang.srt.server_args"
 PLUGINS = "sglang.srt.plugins"
-ERRORS_LIMIT = 20
+CHAIN_LIMIT = 20
 WARNINGS_LIMIT = 40
 TEXT_LIMIT = 2000
 PAINT = re.compile(r"\x1b\[[0-9;]*m")
-DEPRECATED = re.compile(r"\W*deprecated|note: .* is deprecated", re.IGNORECASE)
-NAMED_ARGUMENT = re.compile(r"argument (-[^:]*): ")
-AMBIGUOUS_OPTION = re.compile(r"ambiguous option: (\S+) could match")
-UNRECOGNIZED = "unrecognized arguments: "
 DEVICE_PACKAGES = ("torch", "triton", "pynvml", "flashinfer", "sgl_kernel", "deep_gemm", "cupy", "numba", "cuda")
 """Packages whose errors, with the GPUs hidden, say nothing of the arguments."""
 DEVICE_TEXT = re.compile(
@@ -42,16 +42,8 @@ OFFLINE_ERRORS = ("LocalEntryNotFoundError", "OfflineModeIsEnabled")
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")  # noqa: S104 - names, nothing is bound
 
 
-class NotTouched(RuntimeError):
-    """A GPU itself was wanted, not a fact of it."""
-
-
 class Withheld(ConnectionError):
     """The network was wanted."""
-
-
-class ParseError(Exception):
-    """What the parser would have said before it ended the process."""
 
 
 def main(request: Dict[str, Any], say: Callable[[Dict[str, Any]], None]) -> None:
@@ -70,7 +62,7 @@ def main(request: Dict[str, Any], say: Callable[[Dict[str, Any]], None]) -> None
         return
     began = time.monotonic()
     try:
-        stand_in = _stand_in(request["gpus"])
+        told = stand_in(request["gpus"])
         server_args = importlib.import_module(SERVER_ARGS)
         prepare, server_class = server_args.prepare_server_args, server_args.ServerArgs
         _load_plugins()
@@ -80,11 +72,11 @@ def main(request: Dict[str, Any], say: Callable[[Dict[str, Any]], None]) -> None
         reason = _reason_of_the_looking(error, request)
         say({"import_error": _described(error), "unjudged": reason, "is_interface": _is_interface(error)})
         return
-    say({"imports_s": time.monotonic() - began, "stand_in": stand_in, "options": _options(parser)})
+    say({"imports_s": time.monotonic() - began, "stand_in": told, "options": options(parser)})
     notes.is_open = True
-    argparse.ArgumentParser.error = _raise_parse_error  # type: ignore[method-assign, assignment]  # it must not exit
+    argparse.ArgumentParser.error = raise_parse_error  # type: ignore[method-assign, assignment]  # it must not exit
     began = time.monotonic()
-    errors = list(_parse_errors(parser, request["argv"]))
+    errors = list(parse_errors(parser, request["argv"]))
     say({"parse_s": time.monotonic() - began, "parse_errors": errors, "warnings": notes.texts()})
     if errors:
         return
@@ -104,82 +96,6 @@ def _version() -> Optional[str]:
         return str(metadata.version(PACKAGE))
     except metadata.PackageNotFoundError:
         return None
-
-
-def _stand_in(gpus: List[Dict[str, Any]]) -> Optional[str]:
-    """Answer in the driver's place; None when there is nothing to stand in for."""
-    torch = importlib.import_module("torch")
-    if not gpus or torch.version.cuda is None:
-        return None
-    for name, answer in _answers(gpus).items():
-        setattr(torch.cuda, name, answer)
-    return "torch.cuda and nvidia-smi answered from facts of %d x %s" % (len(gpus), gpus[0]["name"])
-
-
-def _answers(gpus: List[Dict[str, Any]]) -> Dict[str, Callable[..., Any]]:
-    """Return the functions of torch.cuda that only ask for facts, and those that would begin to use a GPU."""
-
-    def at(device: Any = None) -> Dict[str, Any]:
-        index = device.rpartition(":")[2] if isinstance(device, str) else getattr(device, "index", device)
-        return gpus[int(index)] if str(index).isdecimal() else gpus[0]
-
-    def capability(device: Any = None) -> Tuple[int, int]:
-        major, _, minor = str(at(device)["compute_capability"] or "").partition(".")
-        if not (major.isdecimal() and minor.isdecimal()):
-            raise NotTouched("the compute capability of %s is not known" % at(device)["name"])
-        return int(major), int(minor)
-
-    def memory(device: Any = None) -> Tuple[int, int]:
-        size = _memory_bytes(at(device))
-        return size, size
-
-    def untouched(*_: Any, **__: Any) -> Any:
-        raise NotTouched("a GPU was wanted, not a fact of it")
-
-    return {
-        "is_available": lambda: True,
-        "is_initialized": lambda: False,
-        "device_count": lambda: len(gpus),
-        "current_device": lambda: 0,
-        "get_device_name": lambda device=None: at(device)["name"],
-        "get_device_capability": capability,
-        "get_device_properties": lambda device=None: _Properties(at(device), capability),
-        "mem_get_info": memory,
-        "is_bf16_supported": lambda *_, **__: capability() >= (8, 0),
-        "_lazy_init": untouched,
-        "init": untouched,
-    }
-
-
-def _memory_bytes(gpu: Dict[str, Any]) -> int:
-    """Return a GPU's memory; of a GPU that shares the machine's the driver counts none, and 0 is told of it."""
-    if not gpu["memory_mib"]:
-        raise NotTouched("the memory of %s is not known" % gpu["name"])
-    return int(gpu["memory_mib"]) << 20
-
-
-class _Properties:
-    """Properties of a GPU as far as they are facts; anything else is NotTouched."""
-
-    def __init__(self, gpu: Dict[str, Any], capability: Callable[..., Tuple[int, int]]) -> None:
-        self.name = gpu["name"]
-        self._gpu = gpu
-        self._capability = capability
-
-    @property
-    def total_memory(self) -> int:
-        return _memory_bytes(self._gpu)
-
-    @property
-    def major(self) -> int:
-        return self._capability()[0]
-
-    @property
-    def minor(self) -> int:
-        return self._capability()[1]
-
-    def __getattr__(self, name: str) -> Any:
-        raise NotTouched("%s of a GPU is not known without it" % name)
 
 
 def _withhold_network(event: str, details: Tuple[Any, ...]) -> None:
@@ -205,73 +121,6 @@ def _load_plugins() -> None:
     load = getattr(plugins, "load_plugins", None)
     if load is not None:
         load()
-
-
-def _options(parser: argparse.ArgumentParser) -> List[List[Any]]:
-    """Return each option's spellings, and what its help says of its end, None for one that stays."""
-    found = []
-    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list them
-        help_text = str(action.help or "")
-        successor = getattr(action, "new_flag", None)
-        kind = type(action).__name__
-        old = None
-        if kind.startswith("Deprecated") or successor:
-            old = getattr(action, "error_message", None) or help_text
-        elif DEPRECATED.match(help_text):
-            old = help_text
-        if old in ("", argparse.SUPPRESS):
-            old = "deprecated"
-        if action.option_strings:
-            names = [name for name in action.option_strings if name.startswith("--")]
-            found.append([names, old and old[:300], None if successor is None else str(successor)[:200]])
-    return found
-
-
-def _raise_parse_error(_: argparse.ArgumentParser, message: str) -> None:
-    raise ParseError(message)
-
-
-def _parse_errors(parser: argparse.ArgumentParser, argv: List[str]) -> Iterator[str]:
-    """Yield every error of the parser: what it complains of is left out, and the rest is given to it again."""
-    groups = _groups(argv)
-    for _ in range(ERRORS_LIMIT):
-        try:
-            parser.parse_args([word for group in groups for word in group])
-        except ParseError as error:
-            yield str(error)[:TEXT_LIMIT]
-            left = [group for group in groups if not _is_meant(group[0], str(error), parser)]
-        except (Exception, SystemExit) as error:
-            yield "%s: %s" % (type(error).__name__, str(error)[:TEXT_LIMIT])
-            return
-        else:
-            return
-        if len(left) == len(groups):
-            return
-        groups = left
-
-
-def _groups(argv: List[str]) -> List[List[str]]:
-    """Return the words of a command line, each option with its values."""
-    groups: List[List[str]] = []
-    for word in argv:
-        if word.startswith("--") or not groups:
-            groups.append([])
-        groups[-1].append(word)
-    return groups
-
-
-def _is_meant(word: str, message: str, parser: argparse.ArgumentParser) -> bool:
-    """Tell whether a complaint is of the option that a word names."""
-    name = word.partition("=")[0]
-    known = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001
-    fits = [name] if name in known else [option for option in known if option.startswith(name)]
-    ambiguous = AMBIGUOUS_OPTION.match(message)
-    if ambiguous:
-        return name == ambiguous.group(1).partition("=")[0]
-    if message.startswith(UNRECOGNIZED):
-        return not fits or word in message[len(UNRECOGNIZED) :].split(" ")
-    named = NAMED_ARGUMENT.match(message)
-    return named is not None and any(option in named.group(1).split("/") for option in fits)
 
 
 def _resolve(server_args: Any) -> None:
@@ -307,7 +156,7 @@ def _reason_of_the_looking(error: BaseException, request: Dict[str, Any]) -> Opt
 
 def _chain(error: Optional[BaseException]) -> Iterator[BaseException]:
     seen = 0
-    while error is not None and seen < ERRORS_LIMIT:
+    while error is not None and seen < CHAIN_LIMIT:
         yield error
         error = error.__cause__ or error.__context__
         seen += 1
@@ -345,7 +194,7 @@ def _frames(error: BaseException) -> List[Tuple[str, int, str]]:
     trace: Optional[TracebackType] = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        if code.co_filename != __file__:
+        if not code.co_filename.startswith(PROBE_FILES):
             found.append((code.co_filename, trace.tb_lineno, code.co_name))
         trace = trace.tb_next
     return found
