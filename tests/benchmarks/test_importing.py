@@ -222,8 +222,20 @@ def test_aiperf_goes_by_units_and_its_itl_is_our_tpot() -> None:
     assert (result.rates.goodput_rps, result.rates.slo_attainment) == (1.6, 0.8)
     assert result.spec_decode is not None
     assert (result.spec_decode.accept_length, result.spec_decode.weighting) == (2.5, AcceptWeighting.VERIFY_STEP)
+    assert result.spec_decode.draft_acceptance_rate == 0.5
     assert (result.load.mode, result.load.max_concurrency) == (LoadMode.CLOSED, 8)
     assert (result.server.model_id, result.workload.api, result.workload.seed) == ("qwen3-8b", "chat", 11)
+
+
+def test_goodput_of_aiperf_without_its_limits_is_kept_raw() -> None:
+    with_limits, document = one(as_bytes(aiperf()), ResultKind.AIPERF), aiperf()
+    del document["input_config"]["slos"]
+    mapped = one(as_bytes(document), ResultKind.AIPERF)
+    assert mapped.result.rates.goodput_rps is None
+    assert "goodput" in mapped.unmapped
+    assert any("goodput is kept raw" in note for note in mapped.notes)
+    assert not any("goodput" in note for note in with_limits.notes)
+    assert "goodput" not in with_limits.unmapped
 
 
 def test_nanoseconds_of_aiperf_are_nanoseconds() -> None:

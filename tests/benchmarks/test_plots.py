@@ -122,6 +122,7 @@ def test_the_history_shows_changes_and_versions() -> None:
     root, rows = parsed(history_picture(told, title="kimi-k2, chat-1k-1k"))
     text = "".join(root.itertext())
     assert "regressed -3" in text
+    assert "At run bmr_12 regressed by -3" in text
     assert "0.5.23" in text
     assert "2026-01-01" in text
     assert [i for i, row in enumerate(rows) if row["change"]] == [12]

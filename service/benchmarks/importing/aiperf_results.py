@@ -79,7 +79,8 @@ def map_aiperf(document: Mapping[str, Json]) -> Mapped:
         spec_decode=_spec_decode(fields),
         cache=_cache(fields, totals),
     )
-    for name in ("request_throughput", "output_token_throughput", "total_token_throughput", "telemetry_data"):
+    derived = ("request_throughput", "output_token_throughput", "total_token_throughput", "telemetry_data")
+    for name in (*derived, "goodput") if slo else derived:
         fields.raw(name)
     unread = fields.unread()
     return Mapped(result, unread, said(_notes(fields, unread)))
@@ -239,7 +240,7 @@ def _notes(fields: Fields, unread: Mapping[str, Json]) -> Iterator[str | None]:
         yield "the run was cancelled"
     if "start_time" in unread:
         yield "start_time and end_time are kept raw: they have no time zone"
-    if "good_request_count" in unread or "goodput" in unread:
-        yield "goodput is kept raw where the export does not tell its limits"
+    if "goodput" in unread:
+        yield "goodput is kept raw: the export does not tell its limits"
     if fields.has("telemetry_data"):
         yield "GPU telemetry is left out: it does not tell which GPUs the server used"
