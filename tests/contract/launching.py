@@ -2,7 +2,7 @@
 
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,18 @@ class LaunchContract:
         assert processes_of_launch(launch_id) == []
         assert vigil.get(f"/launches/{launch_id}")["leftovers"]["is_clear"] is True
 
+    def refused(self, vigil: Vigil, name: str) -> dict[str, Any]:
+        """Ask for a launch that its preflight refuses; return the failed checks by code."""
+        problem = vigil.post(f"/servers/{name}/launch", expect=409)
+        assert problem["code"] == "preflight_failed", problem
+        assert vigil.get(f"/servers/{name}")["launch"] is None
+        checks = problem["context"]["preflight"]["checks"]
+        return {check["code"]: check for check in checks if check["outcome"] == "fail"}
+
+    def launch_despite(self, vigil: Vigil, name: str, failed: Iterable[str]) -> Any:
+        """Launch although these checks fail."""
+        return vigil.post(f"/servers/{name}/launch", {"override": list(failed)}, expect=202)
+
     def assert_diagnosis(self, vigil: Vigil, server: Any, code: str, *, proof: str) -> None:
         """Find cause, proof and remedy with the launch, and the cause first in the server's message."""
         diagnosis = vigil.get(f"/launches/{server['launch']['id']}")["diagnosis"]
@@ -127,7 +139,10 @@ class LaunchContract:
         name = self.place(vigil, site)
         port = vigil.get(f"/servers/{name}")["port"]
         with other_engine(port):
-            vigil.post(f"/servers/{name}/launch", expect=202)
+            failed_checks = self.refused(vigil, name)
+            assert set(failed_checks) == {"node_port"}
+            assert f"port {port}" in failed_checks["node_port"]["found"]
+            self.launch_despite(vigil, name, failed_checks)
             problem = vigil.wait(name, timeout_s=site.start_s, expect=409)
         assert problem["code"] == "wait_pointless"
         failed = vigil.get(f"/servers/{name}")
@@ -141,7 +156,10 @@ class LaunchContract:
 
     def test_wrong_flag(self, vigil: Vigil, site: Site) -> None:
         name = self.place(vigil, site, site.recipe(**{"num-speculative-tokens": 5}))
-        operation = vigil.post(f"/servers/{name}/launch", expect=202)
+        failed_checks = self.refused(vigil, name)
+        assert "--num-speculative-tokens" in failed_checks["engine_arguments"]["found"]
+        assert "--speculative-num-draft-tokens" in failed_checks["engine_arguments"]["remedy"]
+        operation = self.launch_despite(vigil, name, failed_checks)
         problem = vigil.wait(name, timeout_s=site.start_s, expect=409)
         assert "exit code 2" in problem["detail"]
         launch = vigil.get(f"/launches/{problem['context']['server']['launch']['id']}")
@@ -155,7 +173,9 @@ class LaunchContract:
     def test_missing_model_path(self, vigil: Vigil, site: Site) -> None:
         recipe = {**site.recipe(), "model_path": "/models/that/is/not/there"}
         name = self.place(vigil, site, recipe)
-        vigil.post(f"/servers/{name}/launch", expect=202)
+        failed_checks = self.refused(vigil, name)
+        assert "/models/that/is/not/there" in failed_checks["model_path"]["found"]
+        self.launch_despite(vigil, name, failed_checks)
         vigil.wait(name, timeout_s=site.start_s, expect=409)
         failed = vigil.get(f"/servers/{name}")
         assert (failed["reason"], failed["launch"]["exit_code"]) == ("process_exited", 1)
@@ -169,7 +189,10 @@ class LaunchContract:
             "speculative-num-draft-tokens": 16,
         }
         name = self.place(vigil, site, site.recipe(**speculation))
-        vigil.post(f"/servers/{name}/launch", expect=202)
+        failed_checks = self.refused(vigil, name)
+        assert "--speculative-num-draft-tokens" in failed_checks["engine_arguments"]["found"]
+        assert "--speculative-num-steps" in failed_checks["engine_arguments"]["remedy"]
+        self.launch_despite(vigil, name, failed_checks)
         vigil.wait(name, timeout_s=site.start_s, expect=409)
         failed = vigil.get(f"/servers/{name}")
         self.assert_diagnosis(vigil, failed, "speculative_args_incomplete", proof="AssertionError")

@@ -83,10 +83,10 @@ class Stage(World):
             status, made = await self.api.call("PUT", "/profiles/kimi", {"recipe": recipe})
         assert status in {200, 201}, made
 
-    async def refused(self, recipe: dict[str, Any], *, server: str = "one") -> dict[str, Any]:
+    async def refused(self, recipe: dict[str, Any], *, server: str = "one", **place: object) -> dict[str, Any]:
         """Write a recipe down, ask for a launch that its preflight refuses, and return the failed checks by code."""
         await self.write(recipe)
-        wish = {"name": server, "profile": "kimi", "node": "atlas", "launch": True}
+        wish = {"name": server, "profile": "kimi", "node": "atlas", "launch": True, **place}
         problem = await self.post("/servers", wish, expect=409)
         assert problem["code"] == "preflight_failed"
         preflight = problem["context"]["preflight"]

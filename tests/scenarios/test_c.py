@@ -110,8 +110,11 @@ async def test_a_restart_proves_the_end_of_the_one_before(stage: Stage) -> None:
 
 async def test_another_engine_that_answers_on_the_port_makes_nothing_ready(stage: Stage) -> None:
     port = stage.atlas.port_range.start + 6
+    recipe = small(stage, "scenario_c")
     with other_engine(port):
-        await stage.begin(small(stage, "scenario_c"), port=port)
+        (refused,) = (await stage.refused(recipe, port=port)).values()
+        assert refused["code"] == "node_port"
+        await stage.begin(recipe, port=port, override=["node_port"])
         failed = await stage.until_state("one", "failed")
     assert failed["launch"]["diagnosis"]["code"] == "port_in_use"
     log = await stage.api.http.get(f"/api/v1/launches/{failed['launch']['id']}/log")
