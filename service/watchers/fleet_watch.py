@@ -21,6 +21,8 @@ ANSWERS_KEPT_H = 24
 """How long the answer under an idempotency key is remembered."""
 OFFSETS_EVERY_S = 60
 """How often it is kept how much of each log was read: so much is read again after a restart."""
+LOOKS_AT_ONCE = 32
+"""A look at a node is three commands on it and a write here: a thousand at once would keep everything else waiting."""
 _LATE_BY_S = 60
 """A timed job that comes late by less than this is still run; APScheduler's own default is one second."""
 _events = EventLog("watchers")
@@ -92,9 +94,13 @@ class FleetWatch:
         """Look at the inventory of every node that answers; one that fails is told by its watcher."""
         async with self._control.database.read() as session:
             nodes = [node for node in await node_queries.all_nodes(session) if node.contact is Contact.OK]
-        results = await asyncio.gather(
-            *(inventories.refresh(self._control, node) for node in nodes), return_exceptions=True
-        )
+        places = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def look(node: Node) -> None:
+            async with places:
+                await inventories.refresh(self._control, node)
+
+        results = await asyncio.gather(*(look(node) for node in nodes), return_exceptions=True)
         for node, result in zip(nodes, results, strict=True):
             if isinstance(result, RemoteError):
                 _events.warning("inventory_failed", node_id=node.id, code=result.code, detail=result.detail)
