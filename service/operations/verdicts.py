@@ -22,7 +22,7 @@ from service.servers.progress import (
     marks_from_record,
     marks_record,
 )
-from service.servers.serving import Flow, ServingJudgement, judge_serving
+from service.servers.serving import FLOW_MARGIN_S, HEALTH_DEADLINE_S, Flow, ServingJudgement, judge_serving
 from service.sglang.acceptance import AcceptanceLedger
 from service.sglang.metrics import EngineCounters
 from service.sglang.startup_log import LogReading
@@ -43,9 +43,17 @@ class Thought:
 class VerdictWatch:
     """Folds what is seen of one launch and says what is thought of it."""
 
-    def __init__(self, profile: Profile, launch: Launch, history: History, *, now: datetime) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        launch: Launch,
+        history: History,
+        *,
+        now: datetime,
+        health_deadline_s: float = HEALTH_DEADLINE_S,
+    ) -> None:
         self.history = history
-        self.flow = Flow()
+        self.flow = Flow(fresh_s=health_deadline_s + FLOW_MARGIN_S)
         self.acceptance = AcceptanceLedger(speculation_terms(profile))
         self.thought: Thought | None = None
         self._since_at = now

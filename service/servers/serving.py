@@ -16,9 +16,11 @@ from service.sglang.metrics import EngineCounters
 
 SILENT_AFTER_FAILURES = 2
 """Each failure is at least 20 s without a token: one is a long prefill, two without any counter moving are not."""
-FLOW_FRESH_S = 35.0
-"""A move of the counters this long ago still proves that the engine works. An answer of /health takes up to 25 s; and
-two failures in a row with nothing moving are 40 s."""
+HEALTH_DEADLINE_S = 25.0
+"""How long an answer of /health is waited for, if nothing else is said: longer than the engine's own 20 s."""
+FLOW_MARGIN_S = 10.0
+"""A move of the counters this much longer ago than an answer of /health takes still proves that the engine works: two
+failures in a row with nothing moving take longer."""
 LAST_SCRAPE_S = 10.0
 """How old the last scrape may be to speak for the present."""
 STUCK_AFTER_S = 120.0
@@ -45,6 +47,7 @@ class Flow:
     """What two scrapes and more say: `moved_at` is when work was last seen to have been done between two of them.
 
     `tokens_moved_at`: the same for counted tokens alone. `known_since`: the first scrape of an unbroken row.
+    `fresh_s`: for how long a move proves something.
     """
 
     counters: EngineCounters | None = None
@@ -52,13 +55,14 @@ class Flow:
     known_since: datetime | None = None
     moved_at: datetime | None = None
     tokens_moved_at: datetime | None = None
+    fresh_s: float = HEALTH_DEADLINE_S + FLOW_MARGIN_S
 
     def fold(self, counters: EngineCounters | None, at: datetime) -> "Flow":
         """Fold one scrape in; None is a scrape that failed, which leaves what was known, older."""
         if counters is None or (self.at is not None and at < self.at):
             return self
         if self.counters is None:
-            return Flow(counters, at, known_since=at)
+            return replace(self, counters=counters, at=at, known_since=at)
         has_moved = counters.activity != self.counters.activity
         has_tokens = counters.tokens != self.counters.tokens
         return replace(
@@ -72,9 +76,16 @@ class Flow:
     def still_s(self, now: datetime) -> float | None:
         """Return for how long the counters have stood still; None when the last scrape is too old to say."""
         since = self.moved_at or self.known_since
-        if since is None or self.at is None or not _is_fresh(self.at, now):
+        if since is None or self.at is None or not self._is_fresh(self.at, now):
             return None
         return (self.at - since).total_seconds()
+
+    def has_moved_lately(self, now: datetime) -> bool:
+        """Return whether a move was seen that still proves that the engine works."""
+        return self._is_fresh(self.moved_at, now)
+
+    def _is_fresh(self, at: datetime | None, now: datetime) -> bool:
+        return at is not None and (now - at).total_seconds() <= self.fresh_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +140,7 @@ def health_is_needed(health: HealthFact, flow: Flow, now: datetime, *, is_ready:
 def _failing(health: HealthFact, flow: Flow, now: datetime) -> ServingJudgement:
     said = f"HTTP {health.status_code}" if health.status_code is not None else str(health.answer)
     failed = f"/health failed {health.failures_in_a_row} times in a row, last {said}"
-    if _is_fresh(flow.moved_at, now):
+    if flow.has_moved_lately(now):
         return ServingJudgement(ServingVerdict.BUSY, f"{failed}, but the engine's counters move: it works")
     if health.failures_in_a_row < SILENT_AFTER_FAILURES:
         return ServingJudgement(ServingVerdict.BUSY, f"{failed}: one long prefill can do that")
@@ -144,7 +155,7 @@ def _failing(health: HealthFact, flow: Flow, now: datetime) -> ServingJudgement:
 
 def _by_counters(flow: Flow, now: datetime) -> ServingJudgement | None:
     """Return what the counters prove without /health: that it works, or that requests run and nothing moves."""
-    if _is_fresh(flow.moved_at, now):
+    if flow.has_moved_lately(now):
         return ServingJudgement(ServingVerdict.HEALTHY, "the engine's counters move")
     running, still_s = flow.counters.running_requests if flow.counters else None, flow.still_s(now)
     if not running or still_s is None or still_s < STUCK_AFTER_S:
@@ -154,7 +165,3 @@ def _by_counters(flow: Flow, now: datetime) -> ServingJudgement | None:
         f"{running:.0f} requests run and the engine's counters have not moved for {still_s:.0f} s",
         flow.moved_at or flow.known_since,
     )
-
-
-def _is_fresh(at: datetime | None, now: datetime) -> bool:
-    return at is not None and (now - at).total_seconds() <= FLOW_FRESH_S

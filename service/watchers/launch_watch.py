@@ -68,7 +68,10 @@ class LaunchWatch:
         self._probe = HealthProbe(control, connection, host=probe_host(self._profile), port=launch.port, live=self.live)
         self._probing: asyncio.Task[None] | None = None
         if self.live.verdicts is None:
-            self.live.verdicts = VerdictWatch(self._profile, launch, history, now=control.now())
+            deadline_s = control.settings.health_deadline_s
+            self.live.verdicts = VerdictWatch(
+                self._profile, launch, history, now=control.now(), health_deadline_s=deadline_s
+            )
         else:
             self.live.verdicts.watched_anew(control.now())
         self._verdicts = self._probe.verdicts = self.live.verdicts

@@ -215,7 +215,7 @@ class LaunchContract:
         (scheduler,) = schedulers_of(server["launch"]["pid"])
         end(scheduler, signal.SIGSTOP)
         try:
-            unready = vigil.until_state("one", "unready", deadline_s=site.health_timeout_s * 3 + 15)
+            unready = vigil.until_state("one", "unready", deadline_s=site.health_timeout_s * 3 + 30)
             assert unready["reason"] == "health_failing"
             assert unready["verdict"]["verdict"] == "engine_silent"
         finally:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from service.servers.observation import HealthFact
 from service.servers.serving import (
-    FLOW_FRESH_S,
     HEALTH_AT_LEAST_EVERY_S,
     SILENT_AFTER_FAILURES,
     STUCK_AFTER_S,
@@ -183,5 +182,11 @@ def test_a_silent_engine_is_never_one_that_moved_lately(
         seen = seen.fold(working(tokens), now)
     judgement = judge_serving(HealthFact(answer, now, now, None, failures), seen, now)
     assert judgement is not None
-    has_moved = moved_at is not None and (now - moved_at).total_seconds() <= FLOW_FRESH_S
+    has_moved = moved_at is not None and (now - moved_at).total_seconds() <= seen.fresh_s
     assert judgement.is_failure == (failures >= SILENT_AFTER_FAILURES and not has_moved)
+
+
+def test_how_long_a_move_proves_something_follows_the_patience_with_health() -> None:
+    moved = Flow(fresh_s=12).fold(EngineCounters(work_tokens=1), at(0)).fold(EngineCounters(work_tokens=2), at(1))
+    assert verdict(failing(2, at_s=13), moved, 13) is ServingVerdict.BUSY
+    assert verdict(failing(2, at_s=14), moved, 14) is ServingVerdict.ENGINE_SILENT
