@@ -49,6 +49,8 @@ class Gpu:
     pci_bus_id: str
     holders: tuple[GpuHolder, ...] = ()
     errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What it goes on working with, and what an operator should know of (facts: GPU node 4.2)."""
 
     @property
     def is_free(self) -> bool:
@@ -213,7 +215,16 @@ def _gpu(
         pci_bus_id=row["pci.bus_id"],
         holders=tuple(holders.get(uuid, ())),
         errors=tuple(errors),
+        warnings=tuple(_health_warnings(extra)),
     )
+
+
+def _health_warnings(extra: Mapping[str, str]) -> Iterator[str]:
+    uncorrected = extra.get("ecc.errors.uncorrected.volatile.total", "0")
+    if uncorrected.isdecimal() and int(uncorrected) > 0:
+        yield f"{uncorrected} uncorrected ECC errors since the driver was loaded"
+    if extra.get("remapped_rows.pending") == "Yes":
+        yield "a row remapping is pending: it is done when the GPU is reset"
 
 
 def _is_error(cell: str) -> bool:

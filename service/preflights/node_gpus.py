@@ -25,6 +25,7 @@ REMEDIES: tuple[tuple[str, str], ...] = (
     ("requires reset", "reset the GPU as root while nobody is on it (nvidia-smi --gpu-reset -i INDEX), or reboot"),
     ("recovery action: Reboot", "reboot the node"),
     ("recovery action", "let what runs on it end, then reset it as root: nvidia-smi --gpu-reset -i INDEX"),
+    ("remapping is pending", "reset it as root while nobody is on it: nvidia-smi --gpu-reset -i INDEX"),
     ("remapping failed", "take the GPU out of service: its memory is to be replaced"),
     ("ECC", "take the GPU out of service when the number grows; reset it while nobody is on it"),
     ("fabric", "start nvidia-fabricmanager, in exactly the driver's version: CUDA fails with error 802 until then"),
@@ -113,6 +114,8 @@ def _of_gpu(gpu: Gpu, wish: NodeWish, orphans: Mapping[int, Orphan]) -> Iterator
         return
     for error in gpu.errors:
         yield fail(f"{label}: {error}", _mend(error, gpu.index))
+    for warning in gpu.warnings:
+        yield warn(f"{label}: {warning}", _mend(warning, gpu.index))
     holders = [holder for holder in gpu.holders if not holder.is_idle_server]
     for holder in holders:
         orphan = orphans.get(holder.pid)

@@ -245,6 +245,22 @@ def test_newer_fields_speak_against_a_gpu(cells: str, errors: tuple[str, ...]) -
     assert gpu.is_free == (not errors)
 
 
+@pytest.mark.parametrize(
+    ("cells", "warnings"),
+    [
+        ("0, No", ()),
+        ("[N/A], [N/A]", ()),
+        ("3, No", ("3 uncorrected ECC errors since the driver was loaded",)),
+        ("0, Yes", ("a row remapping is pending: it is done when the GPU is reset",)),
+    ],
+)
+def test_what_a_gpu_goes_on_working_with_is_a_warning(cells: str, warnings: tuple[str, ...]) -> None:
+    fields = ["uuid", "ecc.errors.uncorrected.volatile.total", "remapped_rows.pending"]
+    gpu = read(call(row(0, GPU_A)), gpu_extra=call(f"{GPU_A}, {cells}\n", fields=fields)).gpus[0]
+    assert gpu.warnings == warnings
+    assert gpu.is_free
+
+
 def test_an_old_driver_without_the_newer_fields_is_fine() -> None:
     extra = call('Field "fabric.state" is not a valid field to query.\n', code=2, fields=EXTRA_FIELDS)
     assert read(call(row(0, GPU_A)), gpu_extra=extra).gpus[0].is_free

@@ -179,3 +179,17 @@ def test_a_gpu_that_the_driver_has_and_nvidia_smi_lacks_is_a_warning() -> None:
     warning = "the driver has 8 GPUs, nvidia-smi lists 7"
     check = judged(CheckCode.NODE_GPUS, inventory={"gpu_warnings": (warning,)})
     assert (check.outcome, check.found) == (WARN, warning)
+
+
+@pytest.mark.parametrize(
+    ("warning", "remedy"),
+    [
+        ("3 uncorrected ECC errors since the driver was loaded", "out of service"),
+        ("a row remapping is pending", "reset"),
+    ],
+)
+def test_what_a_gpu_goes_on_working_with_refuses_nothing(warning: str, remedy: str) -> None:
+    check = judged(CheckCode.NODE_GPUS, inventory={"gpus": (gpu(0, warnings=(warning,)), gpu(1))})
+    assert check.outcome == WARN
+    assert warning in check.found
+    assert remedy in (check.remedy or "")
