@@ -31,8 +31,8 @@ class Preflight:
 
     @property
     def outcome(self) -> Outcome:
-        """Return the worst outcome of all checks."""
-        return worst(timed.check for timed in self.checks)
+        """Return the worst outcome of the checks that were made; what was skipped says so for itself."""
+        return worst(timed.check for timed in self.checks if timed.check.outcome is not Outcome.SKIPPED)
 
     def refusing(self, overridden: Collection[CheckCode] = ()) -> Sequence[Check]:
         """Return the checks that refuse the launch: those that failed and are not overridden."""

@@ -24,7 +24,7 @@ class PreflightBrief(BaseModel):
 
     at: Instant
     took_s: float
-    outcome: Outcome = Field(description="The worst of all checks; `fail` refuses the launch.")
+    outcome: Outcome = Field(description="The worst of the checks that were not skipped; `fail` refuses the launch.")
     engine_version: str | None
     overridden: list[CheckCode] = Field(description="Checks that failed and were overridden by the request.")
     checks: list[CheckPublic]
