@@ -66,6 +66,32 @@ async def test_a_stop_ends_a_pausing_restart(world: World) -> None:
     await world.until_state("one", "stopped")
 
 
+async def test_a_restart_by_policy_is_braked_by_a_preflight_that_fails(world: World) -> None:
+    await place(world, on_crash="restart", restart={"pause_s": 1})
+    first = await world.until_state("one", "ready")
+    (world.atlas.models / "tiny-llama" / "config.json").unlink()
+    os.kill(first["launch"]["pid"], 9)
+    braked = await world.until("/transitions?server=one&reason=restart_braked", lambda page: page["items"])
+    assert "model_config: " in braked["items"][0]["message"]
+    server = await world.get("/servers/one")
+    assert (server["state"], server["launch"]["number"], server["desired"]) == ("failed", 1, "stopped")
+    (restart,) = [item for item in (await world.get("/operations?server=one"))["items"] if item["kind"] == "restart"]
+    assert (restart["state"], restart["problem"]["code"]) == ("failed", "preflight_failed")
+
+
+async def test_a_restart_by_policy_keeps_to_what_an_operator_overrode(world: World) -> None:
+    await world.post("/profiles", {"name": "p", "recipe": world.recipe(on_crash="restart")}, expect=201)
+    (world.atlas.models / "tiny-llama" / "generation_config.json").unlink()
+    (world.atlas.models / "tiny-llama" / "model.safetensors.index.json").write_text("{")
+    wish = {"name": "one", "profile": "p", "node": "atlas", "launch": True, "override": ["model_weight_files"]}
+    await world.post("/servers", wish, expect=201)
+    first = await world.until_state("one", "ready")
+    os.kill(first["launch"]["pid"], 9)
+    again = await world.until("/servers/one", lambda server: server["launch"]["number"] == 2)
+    launch = await world.get(f"/launches/{again['launch']['id']}")
+    assert launch["preflight"]["overridden"] == ["model_weight_files"]
+
+
 async def restart_to_ready(world: World) -> None:
     """Restart the server and wait until its next launch is ready."""
     number = (await world.get("/servers/one"))["launch"]["number"] + 1
