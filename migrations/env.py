@@ -3,13 +3,13 @@
 from alembic import context
 from sqlalchemy import Connection
 
-from service.db.tables import Table
+from service.db.migrating import METADATA
 
 
 def _run(connection: Connection) -> None:
     context.configure(
         connection=connection,
-        target_metadata=Table.metadata,
+        target_metadata=METADATA,
         render_as_batch=True,
         compare_type=True,
         transactional_ddl=True,

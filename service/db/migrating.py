@@ -10,7 +10,10 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.engine import Engine, make_url
 
-from service.db.tables import Table
+from service.db import tables
+
+METADATA = tables.Node.metadata
+"""Of all tables: each module of tables is imported here, or its tables would be missing."""
 
 _PACKAGED = Path(__file__).parent / "migrations"
 _CHECKED_OUT = Path(__file__).parents[2] / "migrations"
@@ -36,7 +39,7 @@ def differences(url: str) -> list[object]:
     engine = sync_engine(url)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True, "render_as_batch": True})
-        found = list(compare_metadata(context, Table.metadata))
+        found = list(compare_metadata(context, METADATA))
     engine.dispose()
     return found
 

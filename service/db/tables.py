@@ -1,110 +1,71 @@
-"""The tables. What changes over time is in columns; what is only read back as a whole is JSON."""
+"""The tables of the fleet. What changes over time is in columns; what is only read back as a whole is JSON."""
 
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, MetaData, String, UniqueConstraint, text
-from sqlmodel import Field, SQLModel
+from sqlalchemy import Column, Index, Integer, UniqueConstraint, text
+from sqlmodel import Field
 
-from service.db.columns import Json, UtcDateTime, enum_text, short_text
+from service.db.columns import enum_text
+from service.db.fields import (
+    Table,
+    count_field,
+    instant_field,
+    json_field,
+    key_field,
+    live_name,
+    long_text_field,
+    reference_field,
+    text_field,
+)
 from service.nodes.contact import Contact
 from service.servers.operation import OperationKind, OperationState, OperationStep
 from service.servers.states import Desired, Reason, State
 from service.sglang.phases import Phase
-
-NAMING = {
-    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-    "ck": "ck_%(table_name)s_%(constraint_name)s",
-    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-    "pk": "pk_%(table_name)s",
-}
-"""Every constraint has a name, or a migration in batch mode could not drop it."""
-
-
-class Table(SQLModel):
-    """The base of all tables."""
-
-    metadata = MetaData(naming_convention=NAMING)
-
-
-def _key() -> Any:
-    return Field(sa_column=Column(short_text(), primary_key=True))
-
-
-def _text(*, nullable: bool = False, index: bool = False) -> Any:
-    return Field(default=None if nullable else ..., sa_column=Column(short_text(), nullable=nullable, index=index))
-
-
-def _text_long() -> Any:
-    return Field(sa_column=Column(String(500), nullable=False, index=True))
-
-
-def _reference(target: str, *, nullable: bool = False) -> Any:
-    column = Column(short_text(), ForeignKey(target), nullable=nullable, index=True)
-    return Field(default=None if nullable else ..., sa_column=column)
-
-
-def _instant(*, nullable: bool = False, index: bool = False) -> Any:
-    return Field(default=None if nullable else ..., sa_column=Column(UtcDateTime(), nullable=nullable, index=index))
-
-
-def _count() -> Any:
-    return Field(sa_column=Column(BigInteger, nullable=False))
-
-
-def _json(*, nullable: bool = False) -> Any:
-    return Field(default=None if nullable else ..., sa_column=Column(Json(none_as_null=True), nullable=nullable))
-
-
-def _live_name(table: str) -> Index:
-    """Return a unique index over the names of what is not deleted."""
-    alive = text("deleted_at IS NULL")
-    return Index(f"uq_{table}_name_alive", "name", unique=True, sqlite_where=alive, postgresql_where=alive)
 
 
 class Node(Table, table=True):
     """A GPU host reached over SSH."""
 
     __tablename__ = "node"
-    __table_args__ = (_live_name("node"),)
+    __table_args__ = (live_name("node"),)
 
-    id: str = _key()
-    name: str = _text()
+    id: str = key_field()
+    name: str = text_field()
     address: str
     port: int
     user: str
-    credential: dict[str, Any] = _json()
+    credential: dict[str, Any] = json_field()
     host_key: str | None = None
     """The pinned public key; None until somebody confirms it."""
     offered_host_key: str | None = None
     """The key the node showed when it was last asked, if it is not the pinned one."""
-    jump: dict[str, Any] | None = _json(nullable=True)
-    engines: list[str] = _json()
+    jump: dict[str, Any] | None = json_field(nullable=True)
+    engines: list[str] = json_field()
     first_port: int
     last_port: int
     is_draining: bool = False
     contact: Contact = Field(sa_column=Column(enum_text(Contact), nullable=False))
-    contact_since_at: datetime = _instant()
+    contact_since_at: datetime = instant_field()
     contact_code: str | None = None
     contact_detail: str | None = None
-    inventory: dict[str, Any] | None = _json(nullable=True)
-    inventory_at: datetime | None = _instant(nullable=True)
-    created_at: datetime = _instant()
-    deleted_at: datetime | None = _instant(nullable=True)
+    inventory: dict[str, Any] | None = json_field(nullable=True)
+    inventory_at: datetime | None = instant_field(nullable=True)
+    created_at: datetime = instant_field()
+    deleted_at: datetime | None = instant_field(nullable=True)
 
 
 class Profile(Table, table=True):
     """The name of a recipe; what it says is in its versions."""
 
     __tablename__ = "profile"
-    __table_args__ = (_live_name("profile"),)
+    __table_args__ = (live_name("profile"),)
 
-    id: str = _key()
-    name: str = _text()
+    id: str = key_field()
+    name: str = text_field()
     latest_version: int
-    created_at: datetime = _instant()
-    deleted_at: datetime | None = _instant(nullable=True)
+    created_at: datetime = instant_field()
+    deleted_at: datetime | None = instant_field(nullable=True)
 
 
 class ProfileVersion(Table, table=True):
@@ -113,38 +74,38 @@ class ProfileVersion(Table, table=True):
     __tablename__ = "profile_version"
     __table_args__ = (UniqueConstraint("profile_id", "number"),)
 
-    id: str = _key()
-    profile_id: str = _reference("profile.id")
+    id: str = key_field()
+    profile_id: str = reference_field("profile.id")
     number: int
-    recipe: dict[str, Any] = _json()
-    created_at: datetime = _instant()
+    recipe: dict[str, Any] = json_field()
+    created_at: datetime = instant_field()
 
 
 class Server(Table, table=True):
     """A profile version placed on a node; outlives its launches."""
 
     __tablename__ = "server"
-    __table_args__ = (_live_name("server"),)
+    __table_args__ = (live_name("server"),)
 
-    id: str = _key()
-    name: str = _text()
-    node_id: str = _reference("node.id")
-    profile_id: str = _reference("profile.id")
+    id: str = key_field()
+    name: str = text_field()
+    node_id: str = reference_field("node.id")
+    profile_id: str = reference_field("profile.id")
     profile_version: int
     port: int
-    pinned_gpus: list[Any] | None = _json(nullable=True)
+    pinned_gpus: list[Any] | None = json_field(nullable=True)
     """Indexes or uuids; None lets every launch choose `gpu_count` free ones."""
     gpu_count: int
     desired: Desired = Field(sa_column=Column(enum_text(Desired), nullable=False))
     state: State = Field(sa_column=Column(enum_text(State), nullable=False, index=True))
-    state_since_at: datetime = _instant()
+    state_since_at: datetime = instant_field()
     reason: Reason | None = Field(default=None, sa_column=Column(enum_text(Reason), nullable=True))
     message: str | None = None
-    launch_id: str | None = _text(nullable=True)
+    launch_id: str | None = text_field(nullable=True)
     """The current launch, or the last one."""
     launch_count: int = 0
-    created_at: datetime = _instant()
-    deleted_at: datetime | None = _instant(nullable=True)
+    created_at: datetime = instant_field()
+    deleted_at: datetime | None = instant_field(nullable=True)
 
 
 class Launch(Table, table=True):
@@ -153,47 +114,47 @@ class Launch(Table, table=True):
     __tablename__ = "launch"
     __table_args__ = (UniqueConstraint("server_id", "number"),)
 
-    id: str = _key()
-    server_id: str = _reference("server.id")
-    node_id: str = _reference("node.id")
+    id: str = key_field()
+    server_id: str = reference_field("server.id")
+    node_id: str = reference_field("node.id")
     number: int
-    profile_id: str = _reference("profile.id")
+    profile_id: str = reference_field("profile.id")
     profile_version: int
-    recipe: dict[str, Any] = _json()
+    recipe: dict[str, Any] = json_field()
     """The snapshot of the profile version that was launched."""
-    argv: list[str] = _json()
-    environment: dict[str, str] = _json()
+    argv: list[str] = json_field()
+    environment: dict[str, str] = json_field()
     engine_version: str | None = None
     port: int
-    gpus: list[dict[str, Any]] = _json()
+    gpus: list[dict[str, Any]] = json_field()
     launcher: str | None = None
     is_adopted: bool = False
     """Somebody else started it: its log may lack the ready line, and its start is no measure for others."""
     pid: int | None = None
-    model_path: str = _text_long()
+    model_path: str = long_text_field()
     gpu_name: str | None = None
     cached_share: float | None = None
     """How much of the model's files was in the page cache before the start; None where that cannot be known."""
-    verdict: dict[str, Any] | None = _json(nullable=True)
+    verdict: dict[str, Any] | None = json_field(nullable=True)
     """What was last thought of it, with its evidence."""
-    marks: dict[str, Any] | None = _json(nullable=True)
+    marks: dict[str, Any] | None = json_field(nullable=True)
     """Which signs of progress it had given by then."""
-    hang_evidence: dict[str, Any] | None = _json(nullable=True)
-    preflight: dict[str, Any] | None = _json(nullable=True)
+    hang_evidence: dict[str, Any] | None = json_field(nullable=True)
+    preflight: dict[str, Any] | None = json_field(nullable=True)
     """What was checked before it, and what was overridden."""
-    created_at: datetime = _instant(index=True)
-    started_at: datetime | None = _instant(nullable=True)
-    ready_at: datetime | None = _instant(nullable=True)
-    ended_at: datetime | None = _instant(nullable=True)
+    created_at: datetime = instant_field(index=True)
+    started_at: datetime | None = instant_field(nullable=True)
+    ready_at: datetime | None = instant_field(nullable=True)
+    ended_at: datetime | None = instant_field(nullable=True)
     exit_code: int | None = None
     phase: str | None = None
-    progress: dict[str, Any] | None = _json(nullable=True)
-    timeline: list[dict[str, Any]] = _json()
-    diagnosis: dict[str, Any] | None = _json(nullable=True)
+    progress: dict[str, Any] | None = json_field(nullable=True)
+    timeline: list[dict[str, Any]] = json_field()
+    diagnosis: dict[str, Any] | None = json_field(nullable=True)
     """Why it failed: code, summary, remedy, confidence, evidence."""
     log_offset: int = 0
     """How many bytes of the log are folded into this row: after a restart a ready server is read from here on."""
-    leftovers: dict[str, Any] | None = _json(nullable=True)
+    leftovers: dict[str, Any] | None = json_field(nullable=True)
     """What was still there at the last proof; None before one was made."""
 
 
@@ -204,7 +165,7 @@ class LaunchPhase(Table, table=True):
     __table_args__ = (UniqueConstraint("launch_id", "position"),)
 
     id: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
-    launch_id: str = _reference("launch.id")
+    launch_id: str = reference_field("launch.id")
     position: int
     phase: Phase = Field(sa_column=Column(enum_text(Phase), nullable=False))
     duration_s: float
@@ -218,18 +179,18 @@ class AcceptanceSample(Table, table=True):
     __tablename__ = "acceptance_sample"
 
     id: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
-    launch_id: str = _reference("launch.id")
-    at: datetime = _instant()
+    launch_id: str = reference_field("launch.id")
+    at: datetime = instant_field()
     """When the while ended."""
     window_s: float
-    source: str = _text()
+    source: str = text_field()
     """`log`: the decode lines; `metrics`: the engine's /metrics."""
     accept_length: float
     """Tokens per verify step, the bonus token included: 1.00 means that no draft token was accepted."""
     accept_rate: float | None = None
     """As the engine's version defines it; None where the version does not say it."""
-    verify_steps: int = _count()
-    generated_tokens: int = _count()
+    verify_steps: int = count_field()
+    generated_tokens: int = count_field()
     running_requests: int
     """The most that were seen running at once."""
 
@@ -241,9 +202,9 @@ class GpuClaim(Table, table=True):
     __table_args__ = (UniqueConstraint("node_id", "gpu_uuid"),)
 
     id: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
-    node_id: str = _reference("node.id")
-    gpu_uuid: str = _text()
-    server_id: str = _reference("server.id")
+    node_id: str = reference_field("node.id")
+    gpu_uuid: str = text_field()
+    server_id: str = reference_field("server.id")
 
 
 class PortClaim(Table, table=True):
@@ -253,9 +214,9 @@ class PortClaim(Table, table=True):
     __table_args__ = (UniqueConstraint("node_id", "port"),)
 
     id: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
-    node_id: str = _reference("node.id")
+    node_id: str = reference_field("node.id")
     port: int
-    server_id: str = _reference("server.id")
+    server_id: str = reference_field("server.id")
 
 
 class Transition(Table, table=True):
@@ -264,19 +225,19 @@ class Transition(Table, table=True):
     __tablename__ = "transition"
 
     id: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
-    subject: str = _text()
+    subject: str = text_field()
     """`server` or `node`."""
-    server_id: str | None = _text(nullable=True, index=True)
-    node_id: str = _text(index=True)
-    launch_id: str | None = _text(nullable=True, index=True)
-    operation_id: str | None = _text(nullable=True)
-    before: str = _text()
-    after: str = _text()
+    server_id: str | None = text_field(nullable=True, index=True)
+    node_id: str = text_field(index=True)
+    launch_id: str | None = text_field(nullable=True, index=True)
+    operation_id: str | None = text_field(nullable=True)
+    before: str = text_field()
+    after: str = text_field()
     reason: Reason = Field(sa_column=Column(enum_text(Reason), nullable=False))
     message: str
-    evidence: dict[str, Any] = _json()
-    actor: str = _text()
-    at: datetime = _instant(index=True)
+    evidence: dict[str, Any] = json_field()
+    actor: str = text_field()
+    at: datetime = instant_field(index=True)
 
 
 class Finding(Table, table=True):
@@ -295,17 +256,17 @@ class Finding(Table, table=True):
     )
 
     id: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
-    subject_id: str = _text(index=True)
+    subject_id: str = text_field(index=True)
     """The launch, or the node."""
-    node_id: str = _text(index=True)
-    server_id: str | None = _text(nullable=True, index=True)
+    node_id: str = text_field(index=True)
+    server_id: str | None = text_field(nullable=True, index=True)
     code: str
     summary: str
     remedy: str
     count: int
-    evidence: list[dict[str, Any]] = _json()
-    began_at: datetime = _instant()
-    ended_at: datetime | None = _instant(nullable=True)
+    evidence: list[dict[str, Any]] = json_field()
+    began_at: datetime = instant_field()
+    ended_at: datetime | None = instant_field(nullable=True)
 
 
 class Operation(Table, table=True):
@@ -322,21 +283,21 @@ class Operation(Table, table=True):
         ),
     )
 
-    id: str = _key()
+    id: str = key_field()
     kind: OperationKind = Field(sa_column=Column(enum_text(OperationKind), nullable=False))
-    server_id: str = _reference("server.id")
-    launch_id: str | None = _text(nullable=True)
+    server_id: str = reference_field("server.id")
+    launch_id: str | None = text_field(nullable=True)
     state: OperationState = Field(sa_column=Column(enum_text(OperationState), nullable=False, index=True))
     step: OperationStep = Field(sa_column=Column(enum_text(OperationStep), nullable=False))
-    actor: str = _text()
-    problem: dict[str, Any] | None = _json(nullable=True)
+    actor: str = text_field()
+    problem: dict[str, Any] | None = json_field(nullable=True)
     """Why it failed, as code, detail and remedy."""
-    not_before_at: datetime | None = _instant(nullable=True)
+    not_before_at: datetime | None = instant_field(nullable=True)
     """When a pausing operation goes on."""
-    preflight: dict[str, Any] | None = _json(nullable=True)
+    preflight: dict[str, Any] | None = json_field(nullable=True)
     """What was checked before it was accepted; its launch takes it over."""
-    created_at: datetime = _instant()
-    ended_at: datetime | None = _instant(nullable=True)
+    created_at: datetime = instant_field()
+    ended_at: datetime | None = instant_field(nullable=True)
 
 
 class IdempotencyRecord(Table, table=True):
@@ -350,6 +311,6 @@ class IdempotencyRecord(Table, table=True):
     key: str
     body_hash: str
     status: int
-    body: dict[str, Any] | None = _json(nullable=True)
-    headers: dict[str, str] = _json()
-    created_at: datetime = _instant(index=True)
+    body: dict[str, Any] | None = json_field(nullable=True)
+    headers: dict[str, str] = json_field()
+    created_at: datetime = instant_field(index=True)
