@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from service.api import openapi, problems
+from service.api.access import require_guarded
 from service.api.dependencies import Parts
 from service.api.routes import drafts, history, launches, nodes, operational, preflights, profiles, servers, waiting
 from service.db import migrating
@@ -32,8 +33,8 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=_operation_id,
     )
     for routes in (nodes, drafts, profiles, preflights, servers, waiting, launches, history):
-        app.include_router(routes.router, prefix=API_PREFIX)
-    app.include_router(operational.router)
+        app.include_router(require_guarded(routes.router), prefix=API_PREFIX)
+    app.include_router(require_guarded(operational.router))
     problems.install(app)
     openapi.install(app)
     return app

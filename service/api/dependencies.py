@@ -5,11 +5,10 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Path, Query, Request
 
+from service.api.access import caller_of
 from service.db.paging import MAX_LIMIT, PageRequest
 from service.operations.control import Control
 from service.operations.runner import OperationRunner
-
-ACTOR = "api"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +19,7 @@ class Parts:
     runner: OperationRunner
 
 
-def get_parts(request: Request) -> Parts:
+async def get_parts(request: Request) -> Parts:
     """Return the parts that the application was made with."""
     parts = request.app.state.parts
     if not isinstance(parts, Parts):
@@ -28,12 +27,17 @@ def get_parts(request: Request) -> Parts:
     return parts
 
 
-def get_page(
+async def get_page(
     limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many at most.")] = 50,
     cursor: Annotated[str | None, Query(max_length=200, description="`next_cursor` of the page before.")] = None,
 ) -> PageRequest:
     """Return which page of a list is wanted."""
     return PageRequest(limit=limit, cursor=cursor)
+
+
+async def get_actor(request: Request) -> str:
+    """Return who makes the request, as transitions and operations name them."""
+    return caller_of(request).actor
 
 
 IdempotencyKey = Annotated[
@@ -51,5 +55,6 @@ Reference = Annotated[
     str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="A name or an id.", examples=["atlas"])
 ]
 Id = Annotated[str, Path(pattern=r"^[a-z]{2}_[0-9a-z]{1,40}$", description="An id.")]
+ActorNeeded = Annotated[str, Depends(get_actor)]
 PartsNeeded = Annotated[Parts, Depends(get_parts)]
 PageNeeded = Annotated[PageRequest, Depends(get_page)]

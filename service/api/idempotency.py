@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from service.api.access import caller_of
 from service.api.dependencies import Parts
 from service.db import history
 from service.db.tables import IdempotencyRecord, Operation
@@ -39,7 +40,7 @@ async def carry_out(
     With a key that was used before, the recorded answer is given and nothing is done; IdempotencyKeyReused if the
     request is not the same. A request that fails leaves no record: it may be tried again with its key.
     """
-    scope = f"{request.method} {request.url.path}"
+    scope = _scope(request)
     body_hash = hashlib.sha256(await request.body()).hexdigest()
     async with parts.control.database.write() as session:
         if key is not None:
@@ -72,7 +73,7 @@ async def find_replay(parts: Parts, request: Request, key: str | None) -> JSONRe
         return None
     body_hash = hashlib.sha256(await request.body()).hexdigest()
     async with parts.control.database.read() as session:
-        return await find_answer(session, f"{request.method} {request.url.path}", key, body_hash)
+        return await find_answer(session, _scope(request), key, body_hash)
 
 
 async def find_answer(session: AsyncSession, scope: str, key: str, body_hash: str) -> JSONResponse | None:
@@ -83,6 +84,11 @@ async def find_answer(session: AsyncSession, scope: str, key: str, body_hash: st
     if known.body_hash != body_hash:
         raise IdempotencyKeyReused("this key was used for another request to the same address")
     return _response(known.status, known.body, {**known.headers, REPLAYED: "true"})
+
+
+def _scope(request: Request) -> str:
+    """Return what a key belongs to: one caller and one address."""
+    return f"{caller_of(request).key} {request.method} {request.url.path}"
 
 
 def _response(status: int, document: dict[str, Any] | None, headers: dict[str, str]) -> JSONResponse:

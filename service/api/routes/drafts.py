@@ -4,6 +4,8 @@ from fastapi import APIRouter, Request, status
 from fastapi.responses import JSONResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from service.access.roles import Role
+from service.api.access import GuardedRoute, needs
 from service.api.dependencies import IdempotencyKey, PartsNeeded, Reference
 from service.api.idempotency import Answer, carry_out, find_replay
 from service.api.problems import problems
@@ -24,7 +26,7 @@ from service.errors import (
 from service.operations import draft_renaming
 from service.profiles.profile import Profile
 
-router = APIRouter(prefix="/nodes", tags=["nodes"])
+router = APIRouter(prefix="/nodes", tags=["nodes"], route_class=GuardedRoute)
 RENAME_ERRORS = (NothingToRename, RenamingUnknown, CheckpointUnsound, DestinationExists, NoRoom)
 
 
@@ -33,6 +35,7 @@ RENAME_ERRORS = (NothingToRename, RenamingUnknown, CheckpointUnsound, Destinatio
     response_model=DraftRenamePublic,
     responses=problems(NotFound, InvalidInput, IdempotencyKeyReused, *RENAME_ERRORS, *LOGIN_ERRORS),
 )
+@needs(Role.OPERATOR)
 async def rename_draft(
     node: Reference, body: DraftRenameCreate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:

@@ -7,7 +7,9 @@ from fastapi import APIRouter, Query, Request, status
 from fastapi.responses import JSONResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from service.api.dependencies import ACTOR, Id, IdempotencyKey, PageNeeded, PartsNeeded
+from service.access.roles import Role
+from service.api.access import GuardedRoute, needs
+from service.api.dependencies import ActorNeeded, Id, IdempotencyKey, PageNeeded, PartsNeeded
 from service.api.idempotency import Answer, carry_out
 from service.api.problems import problems
 from service.api.schemas.common import Page
@@ -25,10 +27,11 @@ from service.operations.changes import OPERATIONS_CHANGED
 from service.servers.operation import OperationKind, OperationState
 from service.servers.states import Reason
 
-router = APIRouter()
+router = APIRouter(route_class=GuardedRoute)
 
 
 @router.get("/operations", tags=["operations"], responses=problems(NotFound, InvalidInput))
+@needs(Role.VIEWER)
 async def list_operations(
     parts: PartsNeeded,
     page: PageNeeded,
@@ -45,6 +48,7 @@ async def list_operations(
 
 
 @router.get("/operations/{operation}", tags=["operations"], responses=problems(NotFound))
+@needs(Role.VIEWER)
 async def get_operation(operation: Id, parts: PartsNeeded) -> OperationPublic:
     """Show an operation: its state, and why it failed or what stands in its way."""
     async with parts.control.database.read() as session:
@@ -60,8 +64,9 @@ async def get_operation(operation: Id, parts: PartsNeeded) -> OperationPublic:
     response_model=OperationPublic,
     responses=problems(NotFound, IdempotencyKeyReused, IllegalMove, OperationInProgress, Overtaken),
 )
+@needs(Role.OPERATOR)
 async def cancel_operation(
-    operation: Id, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+    operation: Id, parts: PartsNeeded, actor: ActorNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
     """Cancel a launch or restart that is under way: the server is stopped with proof. The answer is that stop."""
 
@@ -72,7 +77,7 @@ async def cancel_operation(
         if row.kind not in {OperationKind.LAUNCH, OperationKind.RESTART}:
             raise IllegalMove(f"a {row.kind} cannot be canceled: it would leave the server in between")
         server = await session.get_one(Server, row.server_id)
-        stop = await stopping.accept_stop(session, server, at=parts.control.now(), actor=ACTOR)
+        stop = await stopping.accept_stop(session, server, at=parts.control.now(), actor=actor)
         return Answer(
             status.HTTP_202_ACCEPTED,
             operation_public(stop, server.name),
@@ -85,6 +90,7 @@ async def cancel_operation(
 
 
 @router.get("/findings", tags=["history"], responses=problems(NotFound, InvalidInput))
+@needs(Role.VIEWER)
 async def list_findings(
     parts: PartsNeeded,
     page: PageNeeded,
@@ -105,6 +111,7 @@ async def list_findings(
 
 
 @router.get("/transitions", tags=["history"], responses=problems(NotFound, InvalidInput))
+@needs(Role.VIEWER)
 async def list_transitions(
     parts: PartsNeeded,
     page: PageNeeded,

@@ -6,6 +6,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
+from service.access.roles import Role
+from service.api.access import GuardedRoute, needs
 from service.api.dependencies import Id, PageNeeded, Parts, PartsNeeded
 from service.api.log_stream import follow
 from service.api.problems import problems
@@ -17,13 +19,14 @@ from service.db import servers as server_queries
 from service.db.tables import Launch, Node, Server
 from service.errors import ChannelRefused, InvalidInput, NodeUnreachable, NotFound, RemoteCommandFailed, RemoteTimeout
 
-router = APIRouter(prefix="/launches", tags=["launches"])
+router = APIRouter(prefix="/launches", tags=["launches"], route_class=GuardedRoute)
 EVENT_STREAM = "text/event-stream"
 LOG_ERRORS = (NodeUnreachable, RemoteTimeout, ChannelRefused, RemoteCommandFailed)
 MAX_LOG_BYTES = 1_048_576
 
 
 @router.get("/{launch}", responses=problems(NotFound))
+@needs(Role.VIEWER)
 async def get_launch(launch: Id, parts: PartsNeeded) -> LaunchPublic:
     """Show a launch: what was executed, its phases with their times, its exit, and what its end left behind."""
     row, server, node = await _load(parts, launch)
@@ -31,6 +34,7 @@ async def get_launch(launch: Id, parts: PartsNeeded) -> LaunchPublic:
 
 
 @router.get("/{launch}/acceptance", responses=problems(NotFound, InvalidInput))
+@needs(Role.VIEWER)
 async def list_launch_acceptance(launch: Id, parts: PartsNeeded, page: PageNeeded) -> Page[AcceptanceSamplePublic]:
     """List what speculation did for a launch, newest first: at most a sample a minute, and none while it is idle.
 
@@ -56,6 +60,7 @@ async def list_launch_acceptance(launch: Id, parts: PartsNeeded, page: PageNeede
         **problems(NotFound, InvalidInput, *LOG_ERRORS),
     },
 )
+@needs(Role.VIEWER)
 async def read_launch_log(
     launch: Id,
     parts: PartsNeeded,

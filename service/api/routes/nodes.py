@@ -6,6 +6,8 @@ from fastapi import APIRouter, Query, Request, status
 from fastapi.responses import JSONResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from service.access.roles import Role
+from service.api.access import GuardedRoute, needs
 from service.api.dependencies import IdempotencyKey, PageNeeded, Parts, PartsNeeded, Reference
 from service.api.idempotency import Answer, carry_out, find_replay
 from service.api.problems import problems
@@ -34,7 +36,7 @@ from service.nodes.contact import Contact
 from service.operations import enrolling, inventories
 from service.operations.changes import NODES_CHANGED
 
-router = APIRouter(prefix="/nodes", tags=["nodes"])
+router = APIRouter(prefix="/nodes", tags=["nodes"], route_class=GuardedRoute)
 WAY_ERRORS = (NodeUnreachable, RemoteTimeout, CredentialUnusable, HostKeyUntrusted, HostKeyChanged)
 LOGIN_ERRORS = (*WAY_ERRORS, AuthenticationRefused, ChannelRefused, RemoteCommandFailed)
 
@@ -45,6 +47,7 @@ LOGIN_ERRORS = (*WAY_ERRORS, AuthenticationRefused, ChannelRefused, RemoteComman
     response_model=NodePublic,
     responses=problems(InvalidInput, NameTaken, IdempotencyKeyReused, *LOGIN_ERRORS),
 )
+@needs(Role.ADMIN)
 async def create_node(
     body: NodeCreate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
@@ -70,6 +73,7 @@ async def create_node(
 
 
 @router.get("", responses=problems(InvalidInput))
+@needs(Role.VIEWER)
 async def list_nodes(
     parts: PartsNeeded,
     page: PageNeeded,
@@ -83,6 +87,7 @@ async def list_nodes(
 
 
 @router.get("/{node}", responses=problems(NotFound))
+@needs(Role.VIEWER)
 async def get_node(node: Reference, parts: PartsNeeded) -> NodePublic:
     """Show a node: contact, GPUs with their holders, memory, disks and engine environments."""
     async with parts.control.database.read() as session:
@@ -94,6 +99,7 @@ async def get_node(node: Reference, parts: PartsNeeded) -> NodePublic:
     response_model=NodePublic,
     responses=problems(NotFound, InvalidInput, IdempotencyKeyReused, CredentialUnusable),
 )
+@needs(Role.ADMIN)
 async def update_node(
     node: Reference, body: NodeUpdate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
@@ -114,6 +120,7 @@ async def update_node(
 @router.delete(
     "/{node}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(NotFound, InUse, IdempotencyKeyReused)
 )
+@needs(Role.ADMIN)
 async def delete_node(
     node: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
@@ -135,6 +142,7 @@ async def delete_node(
     response_model=NodePublic,
     responses=problems(NotFound, InvalidInput, HostKeyMismatch, IdempotencyKeyReused, *LOGIN_ERRORS),
 )
+@needs(Role.ADMIN)
 async def trust_host_key(
     node: Reference, body: TrustRequest, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
@@ -154,6 +162,7 @@ async def trust_host_key(
 
 
 @router.post("/{node}/refresh", responses=problems(NotFound, *LOGIN_ERRORS))
+@needs(Role.OPERATOR)
 async def refresh_node(node: Reference, parts: PartsNeeded) -> NodePublic:
     """Look at a node again now, and try to reach one that is out of contact. A changed host key is offered anew."""
     async with parts.control.database.read() as session:
@@ -170,12 +179,14 @@ async def refresh_node(node: Reference, parts: PartsNeeded) -> NodePublic:
 
 
 @router.post("/{node}/drain", response_model=NodePublic, responses=problems(NotFound, IdempotencyKeyReused))
+@needs(Role.OPERATOR)
 async def drain_node(node: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None) -> JSONResponse:
     """Take no new launches on a node; what runs goes on."""
     return await _set_draining(node, parts, request, key, is_draining=True)
 
 
 @router.post("/{node}/undrain", response_model=NodePublic, responses=problems(NotFound, IdempotencyKeyReused))
+@needs(Role.OPERATOR)
 async def undrain_node(
     node: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:

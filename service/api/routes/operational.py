@@ -6,11 +6,12 @@ from pydantic import BaseModel
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
+from service.api.access import GuardedRoute, needs_no_token
 from service.api.dependencies import PartsNeeded
 from service.db import nodes as node_queries
 from service.nodes.contact import Contact
 
-router = APIRouter(tags=["operational"])
+router = APIRouter(tags=["operational"], route_class=GuardedRoute)
 TURN_TOO_OLD_S = 30
 
 
@@ -32,6 +33,7 @@ class Readiness(BaseModel):
 
 
 @router.get("/healthz")
+@needs_no_token
 async def get_health() -> Health:
     """Answer while the process lives; nothing else is looked at."""
     return Health(state="ok")
@@ -42,6 +44,7 @@ async def get_health() -> Health:
     response_model=Readiness,
     responses={503: {"model": Readiness, "description": "Something does not work."}},
 )
+@needs_no_token
 async def get_readiness(parts: PartsNeeded) -> JSONResponse:
     """Look at the database and at the age of each watcher's last good turn; 503 names what is late."""
     try:

@@ -2,6 +2,8 @@
 
 from fastapi import APIRouter
 
+from service.access.roles import Role
+from service.api.access import GuardedRoute, needs
 from service.api.dependencies import PartsNeeded
 from service.api.problems import problems
 from service.api.schemas.preflights import PreflightCreate, PreflightPublic, preflight_public
@@ -22,7 +24,7 @@ from service.errors import (
 from service.operations import candidates, launching, preflighting
 from service.operations.placing import Wish
 
-router = APIRouter(prefix="/preflights", tags=["preflights"])
+router = APIRouter(prefix="/preflights", tags=["preflights"], route_class=GuardedRoute)
 LOOK_ERRORS = (
     NodeUnreachable,
     RemoteTimeout,
@@ -36,6 +38,7 @@ LOOK_ERRORS = (
 
 
 @router.post("", responses=problems(NotFound, InvalidInput, PortTaken, *LOOK_ERRORS))
+@needs(Role.OPERATOR)
 async def run_preflight(body: PreflightCreate, parts: PartsNeeded) -> PreflightPublic:
     """Check everything that a launch would meet: node, arguments, model and draft; nothing is launched.
 

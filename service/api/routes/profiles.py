@@ -8,6 +8,8 @@ from fastapi import APIRouter, Query, Request, status
 from fastapi.responses import JSONResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from service.access.roles import Role
+from service.api.access import GuardedRoute, needs
 from service.api.dependencies import IdempotencyKey, PageNeeded, PartsNeeded, Reference
 from service.api.idempotency import Answer, carry_out
 from service.api.problems import problems
@@ -30,7 +32,7 @@ from service.operations.startup_history import Starts, read_starts
 from service.profiles.profile import Profile
 from service.servers.progress.samples import seconds_by_phase
 
-router = APIRouter(prefix="/profiles", tags=["profiles"])
+router = APIRouter(prefix="/profiles", tags=["profiles"], route_class=GuardedRoute)
 
 
 @router.post(
@@ -39,6 +41,7 @@ router = APIRouter(prefix="/profiles", tags=["profiles"])
     response_model=ProfilePublic,
     responses=problems(InvalidInput, NameTaken, IdempotencyKeyReused),
 )
+@needs(Role.OPERATOR)
 async def create_profile(
     body: ProfileCreate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
@@ -57,6 +60,7 @@ async def create_profile(
 
 
 @router.get("", responses=problems(InvalidInput))
+@needs(Role.VIEWER)
 async def list_profiles(parts: PartsNeeded, page: PageNeeded) -> Page[ProfilePublic]:
     """List the profiles with their newest version, newest profile first."""
     async with parts.control.database.read() as session:
@@ -66,6 +70,7 @@ async def list_profiles(parts: PartsNeeded, page: PageNeeded) -> Page[ProfilePub
 
 
 @router.get("/{profile}", responses=problems(NotFound))
+@needs(Role.VIEWER)
 async def get_profile(profile: Reference, parts: PartsNeeded) -> ProfilePublic:
     """Show a profile with its newest version."""
     async with parts.control.database.read() as session:
@@ -76,6 +81,7 @@ async def get_profile(profile: Reference, parts: PartsNeeded) -> ProfilePublic:
 @router.put(
     "/{profile}", response_model=ProfilePublic, responses=problems(NotFound, InvalidInput, IdempotencyKeyReused)
 )
+@needs(Role.OPERATOR)
 async def update_profile(
     profile: Reference, body: ProfileUpdate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
@@ -95,6 +101,7 @@ async def update_profile(
 
 
 @router.get("/{profile}/versions", responses=problems(NotFound, InvalidInput))
+@needs(Role.VIEWER)
 async def list_profile_versions(profile: Reference, parts: PartsNeeded, page: PageNeeded) -> Page[ProfileVersionPublic]:
     """List the versions of a profile, newest first."""
     async with parts.control.database.read() as session:
@@ -104,6 +111,7 @@ async def list_profile_versions(profile: Reference, parts: PartsNeeded, page: Pa
 
 
 @router.get("/{profile}/versions/{number}", responses=problems(NotFound, InvalidInput))
+@needs(Role.VIEWER)
 async def get_profile_version(profile: Reference, number: int, parts: PartsNeeded) -> ProfileVersionPublic:
     """Show one version of a profile."""
     async with parts.control.database.read() as session:
@@ -112,6 +120,7 @@ async def get_profile_version(profile: Reference, number: int, parts: PartsNeede
 
 
 @router.get("/{profile}/startup-history", responses=problems(NotFound, InvalidInput))
+@needs(Role.VIEWER)
 async def get_startup_history(
     profile: Reference,
     parts: PartsNeeded,
@@ -134,6 +143,7 @@ async def get_startup_history(
 @router.delete(
     "/{profile}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(NotFound, InUse, IdempotencyKeyReused)
 )
+@needs(Role.ADMIN)
 async def delete_profile(
     profile: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:

@@ -7,8 +7,10 @@ from fastapi import APIRouter, Query, Request, status
 from fastapi.responses import JSONResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from service.access.roles import Role
+from service.api.access import GuardedRoute, needs
 from service.api.clearance import clear_launch, clear_restart, clear_wish
-from service.api.dependencies import ACTOR, IdempotencyKey, PageNeeded, Parts, PartsNeeded, Reference
+from service.api.dependencies import ActorNeeded, IdempotencyKey, PageNeeded, Parts, PartsNeeded, Reference
 from service.api.idempotency import Answer, carry_out, find_replay
 from service.api.problems import problems
 from service.api.schemas.common import Page
@@ -55,7 +57,7 @@ from service.servers.operation import OperationState
 from service.servers.states import State
 from service.sglang.checks import CheckCode
 
-router = APIRouter(prefix="/servers", tags=["servers"])
+router = APIRouter(prefix="/servers", tags=["servers"], route_class=GuardedRoute)
 LOOK_ERRORS = (NodeUnreachable, RemoteTimeout, ChannelRefused, RemoteCommandFailed)
 CONFLICTS = (IllegalMove, OperationInProgress, Overtaken)
 LAUNCH_ERRORS = (
@@ -76,8 +78,9 @@ LAUNCH_ERRORS = (
     response_model=ServerCreated,
     responses=problems(NotFound, NameTaken, InvalidInput, IdempotencyKeyReused, *LAUNCH_ERRORS),
 )
+@needs(Role.OPERATOR)
 async def create_server(
-    body: ServerCreate, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+    body: ServerCreate, parts: PartsNeeded, actor: ActorNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
     """Place a profile on a node, and launch it at once with `launch: true`: then both happen or neither."""
     replay = await find_replay(parts, request, key)
@@ -92,7 +95,7 @@ async def create_server(
         operation = None
         if preflight is not None:
             node = await session.get_one(Node, server.node_id)
-            operation = await launching.accept(session, server, node, at=at, actor=ACTOR, preflight=preflight)
+            operation = await launching.accept(session, server, node, at=at, actor=actor, preflight=preflight)
         public = ServerCreated(
             server=await _public(parts, session, server),
             operation=operation_public(operation, server.name) if operation else None,
@@ -112,8 +115,9 @@ async def create_server(
         NotFound, NameTaken, InUse, InvalidInput, IdempotencyKeyReused, GpuTaken, PortTaken, *LOOK_ERRORS
     ),
 )
+@needs(Role.OPERATOR)
 async def adopt_server(
-    body: ServerAdopt, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+    body: ServerAdopt, parts: PartsNeeded, actor: ActorNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
     """Take over an engine that runs on a node and that Vigil did not launch.
 
@@ -130,7 +134,7 @@ async def adopt_server(
     adoption = await adopting.take_over(parts.control, node, body.pid)
 
     async def act(session: AsyncSession) -> Answer:
-        server = await adopting.record(session, parts.control, adoption, name=body.name, actor=ACTOR)
+        server = await adopting.record(session, parts.control, adoption, name=body.name, actor=actor)
         where = f"/api/v1/servers/{server.name}"
         changed = [server.id, server.node_id]
         return Answer(status.HTTP_201_CREATED, await _public(parts, session, server), where, changed=changed)
@@ -139,6 +143,7 @@ async def adopt_server(
 
 
 @router.get("", responses=problems(NotFound, InvalidInput))
+@needs(Role.VIEWER)
 async def list_servers(
     parts: PartsNeeded,
     page: PageNeeded,
@@ -163,6 +168,7 @@ async def list_servers(
 
 
 @router.get("/{server}", responses=problems(NotFound))
+@needs(Role.VIEWER)
 async def get_server(server: Reference, parts: PartsNeeded) -> ServerPublic:
     """Show a server: its state with the reason, its current launch, and how old the facts are."""
     async with parts.control.database.read() as session:
@@ -174,6 +180,7 @@ async def get_server(server: Reference, parts: PartsNeeded) -> ServerPublic:
     status_code=status.HTTP_204_NO_CONTENT,
     responses=problems(NotFound, IllegalMove, OperationInProgress, LeftoversRemain, IdempotencyKeyReused),
 )
+@needs(Role.OPERATOR)
 async def delete_server(
     server: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
@@ -193,9 +200,11 @@ async def delete_server(
     response_model=OperationPublic,
     responses=problems(NotFound, IdempotencyKeyReused, *LAUNCH_ERRORS),
 )
+@needs(Role.OPERATOR)
 async def launch_server(
     server: Reference,
     parts: PartsNeeded,
+    actor: ActorNeeded,
     request: Request,
     body: LaunchWish | None = None,
     key: IdempotencyKey = None,
@@ -213,7 +222,7 @@ async def launch_server(
         row = await server_queries.get_server(session, server)
         node = await session.get_one(Node, row.node_id)
         at = parts.control.now()
-        return _accepted(row, await launching.accept(session, row, node, at=at, actor=ACTOR, preflight=preflight))
+        return _accepted(row, await launching.accept(session, row, node, at=at, actor=actor, preflight=preflight))
 
     return await carry_out(parts, request, key, act)
 
@@ -224,8 +233,9 @@ async def launch_server(
     response_model=OperationPublic,
     responses=problems(NotFound, IdempotencyKeyReused, *CONFLICTS),
 )
+@needs(Role.OPERATOR)
 async def stop_server(
-    server: Reference, parts: PartsNeeded, request: Request, key: IdempotencyKey = None
+    server: Reference, parts: PartsNeeded, actor: ActorNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
     """Stop a server and prove it gone.
 
@@ -235,7 +245,7 @@ async def stop_server(
 
     async def act(session: AsyncSession) -> Answer:
         row = await server_queries.get_server(session, server)
-        return _accepted(row, await stopping.accept_stop(session, row, at=parts.control.now(), actor=ACTOR))
+        return _accepted(row, await stopping.accept_stop(session, row, at=parts.control.now(), actor=actor))
 
     return await carry_out(parts, request, key, act)
 
@@ -246,9 +256,11 @@ async def stop_server(
     response_model=OperationPublic,
     responses=problems(NotFound, IdempotencyKeyReused, *LAUNCH_ERRORS),
 )
+@needs(Role.OPERATOR)
 async def restart_server(
     server: Reference,
     parts: PartsNeeded,
+    actor: ActorNeeded,
     request: Request,
     body: LaunchWish | None = None,
     key: IdempotencyKey = None,
@@ -266,13 +278,14 @@ async def restart_server(
         row = await server_queries.get_server(session, server)
         node = await session.get_one(Node, row.node_id)
         at = parts.control.now()
-        begun = await stopping.accept_restart(session, row, node, at=at, actor=ACTOR, preflight=preflight)
+        begun = await stopping.accept_restart(session, row, node, at=at, actor=actor, preflight=preflight)
         return _accepted(row, begun)
 
     return await carry_out(parts, request, key, act)
 
 
 @router.get("/{server}/launches", responses=problems(NotFound, InvalidInput))
+@needs(Role.VIEWER)
 async def list_server_launches(server: Reference, parts: PartsNeeded, page: PageNeeded) -> Page[LaunchPublic]:
     """List the launches of a server, newest first."""
     async with parts.control.database.read() as session:

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
+from service.access.roles import Role
+from service.api.access import GuardedRoute, needs
 from service.api.dependencies import PartsNeeded, Reference
 from service.api.problems import problems
 from service.api.schemas.servers import ServerPublic, server_public
@@ -15,10 +17,11 @@ from service.profiles.profile import Policy
 from service.servers.operation import OperationKind
 from service.servers.states import Desired, State
 
-router = APIRouter(prefix="/servers", tags=["servers"])
+router = APIRouter(prefix="/servers", tags=["servers"], route_class=GuardedRoute)
 
 
 @router.get("/{server}/wait", responses=problems(NotFound, InvalidInput, WaitPointless, WaitTimedOut))
+@needs(Role.VIEWER)
 async def wait_for_server(
     server: Reference,
     parts: PartsNeeded,
