@@ -6,7 +6,8 @@ from typing import Any
 from sqlalchemy import Column, Index, Integer, UniqueConstraint, text
 from sqlmodel import Field
 
-from service.db.columns import enum_text
+from service.access.roles import Role
+from service.db.columns import enum_text, short_text
 from service.db.fields import (
     Table,
     count_field,
@@ -314,3 +315,22 @@ class IdempotencyRecord(Table, table=True):
     body: dict[str, Any] | None = json_field(nullable=True)
     headers: dict[str, str] = json_field()
     created_at: datetime = instant_field(index=True)
+
+
+class Token(Table, table=True):
+    """The right of somebody to call the API. The token itself is shown once and never kept, only its SHA-256."""
+
+    __tablename__ = "token"
+    __table_args__ = (live_name("token"),)
+
+    id: str = key_field()
+    name: str = text_field()
+    role: Role = Field(sa_column=Column(enum_text(Role), nullable=False))
+    digest: str = Field(sa_column=Column(short_text(), nullable=False, unique=True))
+    created_by: str = text_field()
+    created_at: datetime = instant_field()
+    expires_at: datetime | None = instant_field(nullable=True)
+    last_used_at: datetime | None = instant_field(nullable=True)
+    """Written at most once a minute."""
+    deleted_at: datetime | None = instant_field(nullable=True)
+    """When it was revoked; the row stays, or the same token could be given again."""
