@@ -51,6 +51,10 @@ VERB_MODULES: Mapping[str, str] = {
     "launch_conditions": "launch_conditions",
     "judge_arguments": "argument_judge",
     "judgement_stamps": "argument_judge",
+    "look_at_client": "bench_client",
+    "read_client_result": "bench_client",
+    "hash_file": "bench_client",
+    "sample_beside": "bench_sampler",
     "observe": "observer",
 }
 

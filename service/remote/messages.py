@@ -50,6 +50,10 @@ class Refusal(StrEnum):
     """A file of the checkpoint that shall be written anew is cut off, garbled, or changed meanwhile."""
     DESTINATION_EXISTS = "destination_exists"
     """Something has the name of the new directory already; nothing is ever written over."""
+    FILE_UNREADABLE = "file_unreadable"
+    """The file is not there, is no regular file, or may not be read by this user."""
+    RESULT_TOO_LARGE = "result_too_large"
+    """What a benchmark client wrote is too much to be read."""
 
 
 class SignalStep(StrEnum):
@@ -66,7 +70,8 @@ class LaunchOrder:
     """What the node needs to start a launch.
 
     `environment` is added to the login's environment. `secrets` are values that the node masks in whatever it sends
-    back. `config_text` becomes `config.yaml` (mode 600) beside the log; argv names it by CONFIG_PATH.
+    back. `config_text` becomes `config.yaml` (mode 600) beside the log; argv names it by CONFIG_PATH. `beside` is the
+    input (see `bundle.payload`) of a program of ours that runs beside the main process, as its child.
     """
 
     launch_id: str
@@ -77,6 +82,7 @@ class LaunchOrder:
     environment: Mapping[str, str] = field(default_factory=dict)
     config_text: str | None = field(default=None, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    beside: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

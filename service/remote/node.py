@@ -1,14 +1,15 @@
 """Everything Vigil asks of a node, as typed calls: each runs one verb of `on_node/` over the node's SSH connection."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from service.clock import to_text
-from service.errors import RemoteCommandFailed, RemoteError
+from service.errors import RemoteCommandFailed
 from service.nodes.inventory import Inventory, parse_inventory
 from service.preflights.conditions import LaunchConditions
-from service.remote import answers, conditions, judgements
+from service.remote import answers, bench_clients, conditions, judgements
+from service.remote.bench_clients import ClientLook, ClientOutcome, FileDigest
 from service.remote.bundle import PYTHON_ARGV, argument_probe, payload, supervisor_script
 from service.remote.checkpoints import ModelWish, RenamedDraft, model_files, renamed_draft
 from service.remote.messages import (
@@ -20,7 +21,6 @@ from service.remote.messages import (
     LaunchOrder,
     Leftovers,
     LogSlice,
-    NodeFact,
     Refusal,
     Signalled,
     SignalStep,
@@ -58,6 +58,9 @@ DEADLINES_S: Mapping[str, float] = {
     "launch_conditions": 15,
     "judge_arguments": 80,
     "judgement_stamps": 30,
+    "look_at_client": 20,
+    "read_client_result": 120,
+    "hash_file": 300,
 }
 """Inventory and verify ask nvidia-smi, whose first call on an idle node of eight GPUs may take 45 s."""
 
@@ -92,6 +95,7 @@ class NodeSession:
             "config_token": CONFIG_PATH,
             "secrets": list(order.secrets),
             "supervisor": supervisor_script(),
+            "beside": None if order.beside is None else _beside(order.beside),
         }
         return answers.read(answers.started, await self._ask("stage_and_start", request))
 
@@ -245,21 +249,26 @@ class NodeSession:
         }
         return answers.read(judgements.stamps, await self._ask("judgement_stamps", request))
 
-    async def observe(
-        self, *, on_fact: Callable[[NodeFact], None], on_close: Callable[[RemoteError | None], None]
-    ) -> "Observer":
-        """Start the observer. It watches nothing until told; its facts go to `on_fact` as they come.
+    async def look_at_client(self, client_id: str, *, offset: int, limit_bytes: int = LOG_LIMIT_BYTES) -> ClientLook:
+        """Look at a benchmark client, which is started, read, signalled and removed as a launch of this id.
 
-        `on_close` is called once, with None only when the observer was closed here or ended by itself.
+        With what its log has grown by since `offset`, masked.
         """
+        request = {"launch": client_id, "offset": offset, "limit_bytes": limit_bytes}
+        return answers.read(bench_clients.client_look, await self._ask("look_at_client", request))
 
-        def on_line(line: bytes) -> None:
-            if line.startswith(FACT_START):
-                on_fact(answers.fact(json.loads(line)))
+    async def read_client_result(self, client_id: str, *, hidden_fields: Sequence[str]) -> ClientOutcome:
+        """Return what a client wrote and what was sampled beside it; nothing of `hidden_fields` leaves the node.
 
-        stream = await self._connection.open_stream(PYTHON_ARGV, on_line=on_line, on_close=on_close)
-        stream.send(payload("observe", {"tick_s": OBSERVER_TICK_S}, limit_s=None))
-        return Observer(stream)
+        Refused with RESULT_TOO_LARGE.
+        """
+        limit_bytes = bench_clients.RESULT_LIMIT_BYTES
+        request = {"launch": client_id, "hidden_fields": list(hidden_fields), "limit_bytes": limit_bytes}
+        return answers.read(bench_clients.client_outcome, await self._ask("read_client_result", request))
+
+    async def hash_file(self, path: str) -> FileDigest:
+        """Return the SHA-256 of a file of the node, which takes as long as reading it. Refused: FILE_UNREADABLE."""
+        return answers.read(bench_clients.file_digest, await self._ask("hash_file", {"path": path}))
 
     async def _ask(self, verb: str, request: Mapping[str, object]) -> Mapping[str, object]:
         deadline_s = DEADLINES_S[verb]
@@ -291,6 +300,10 @@ class Observer:
     async def close(self) -> None:
         """End the observer; the launches live on."""
         await self._stream.close()
+
+
+def _beside(program: bytes) -> Mapping[str, object]:
+    return {"argv": list(PYTHON_ARGV[1:]), "input": program.decode("ascii")}
 
 
 def _no_answer(verb: str, exit_status: int, stderr: bytes) -> RemoteCommandFailed:

@@ -62,7 +62,7 @@ async def observe(
 
     request: dict[str, object] = {"tick_s": OBSERVER_TICK_S}
     if metrics is not None:
-        request["metrics"] = _plain(metrics)
+        request["metrics"] = plain_wish(metrics)
     stream = await connection.open_stream(PYTHON_ARGV, on_line=on_line, on_close=on_close)
     stream.send(payload("observe", request, limit_s=None))
     return Observer(stream)
@@ -77,7 +77,8 @@ def _fact(plain: Mapping[str, Any]) -> Fact:
         raise ValueError(f"{type(error).__name__} {error} in a fact") from error
 
 
-def _plain(wish: MetricsWish) -> dict[str, object]:
+def plain_wish(wish: MetricsWish) -> dict[str, object]:
+    """Return a wish as the node takes it."""
     return {
         "path": wish.path,
         "names": list(wish.names),

@@ -191,7 +191,7 @@ def _files(directory: str, order: Dict[str, Any]) -> Dict[str, bytes]:
         "machine_id": machine_id(),
     }
     files = {
-        "command": b"set -- " + b" ".join(_quoted(encoded(word)) for word in argv) + b"\n",
+        "command": _beside(directory, order) + b"set -- " + _words(argv) + b"\n",
         "environment": _environment(order),
         "secrets": "".join(json.dumps(secret) + "\n" for secret in order["secrets"]).encode("ascii"),
         "launch.json": json.dumps(facts).encode("ascii"),
@@ -201,7 +201,22 @@ def _files(directory: str, order: Dict[str, Any]) -> Dict[str, bytes]:
     }
     if order["config"] is not None:
         files["config.yaml"] = encoded(order["config"])
+    if order.get("beside"):
+        files["beside"] = encoded(order["beside"]["input"])
     return files
+
+
+def _beside(directory: str, order: Dict[str, Any]) -> bytes:
+    """Return the line that starts the program beside the main process: its child, since the shell becomes that one."""
+    if not order.get("beside"):
+        return b""
+    program = _words([sys.executable, *order["beside"]["argv"]])
+    given, said = (_quoted(encoded(os.path.join(directory, name))) for name in ("beside", "beside.log"))
+    return b"%b < %b > %b 2>&1 &\n" % (program, given, said)
+
+
+def _words(argv: List[str]) -> bytes:
+    return b" ".join(_quoted(encoded(word)) for word in argv)
 
 
 def _environment(order: Dict[str, Any]) -> bytes:
