@@ -144,7 +144,7 @@ def _completed(result: Result, workload: Workload, context: RepeatContext, raw_s
             "is_imported": False,
             "status": status_of(totals),
             "totals": totals,
-            "server": context.server,
+            "server": _with_told(context.server, result.server),
             "host": context.host,
             "client": ClientProvenance(
                 tool="sglang",
@@ -168,6 +168,15 @@ def _with_expected(result: Result, point: LoadPoint) -> Totals:
     completed = result.totals.requests_completed or 0
     failed = max(point.num_prompts - completed, 0)
     return result.totals.model_copy(update={"requests_sent": point.num_prompts, "requests_failed": failed})
+
+
+def _with_told(known: ServerProvenance, told: ServerProvenance) -> ServerProvenance:
+    """Return what is known of the server, filled up with what the client was told by it."""
+    blank = ServerProvenance()
+    told_only = {
+        name: value for name, value in told if getattr(known, name) == getattr(blank, name) and value is not None
+    }
+    return known.model_copy(update=told_only)
 
 
 def _workload_facts(result: Result, workload: Workload, context: RepeatContext) -> WorkloadFacts:

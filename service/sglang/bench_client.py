@@ -215,6 +215,11 @@ _WARMUP = "Starting warmup with "
 _MEASURE = "Starting main benchmark run"
 _REPORT = " Serving Benchmark Result "
 _FAILURE = "output.error="
+STAGES = tuple(ClientStage)
+STAGE_MARKS = (_WARMUP, _MEASURE, _REPORT)
+"""The texts of its log with which the client goes from one stage to the next."""
+PAUSE_BEFORE_S = 1.0
+"""How long the client sleeps between the line that announces the measurement and the first request of it."""
 _BAR = re.compile(r"(?:^|[\r\n])\s{0,3}\d{1,3}%\|[^\r\n|]{0,200}\|\s*(\d{1,9})/(\d{1,9}) \[")
 
 
