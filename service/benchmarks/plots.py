@@ -10,6 +10,7 @@ from itertools import pairwise
 from service.benchmarks.history import History
 from service.benchmarks.metrics import Direction, metric
 from service.benchmarks.noise import mean_interval
+from service.benchmarks.points import load_label
 from service.benchmarks.results import Result
 from service.benchmarks.svg import Chart, Dot, Mark, Series, number, render
 from service.clock import to_text
@@ -56,7 +57,7 @@ def by_load(results: Iterable[Result]) -> dict[str, list[Result]]:
     ordered = sorted(results, key=lambda r: (r.load.request_rate_target_rps or 0.0, r.load.max_concurrency or 0))
     groups: dict[str, list[Result]] = {}
     for result in ordered:
-        groups.setdefault(_load_label(result), []).append(result)
+        groups.setdefault(load_label(result), []).append(result)
     return groups
 
 
@@ -165,13 +166,6 @@ def history_picture(told: History, *, title: str, limits: Mapping[str, float] | 
 
 _MAX_VERSIONS = 12
 _DATE_TICKS = 6
-
-
-def _load_label(result: Result) -> str:
-    rate, concurrency = result.load.request_rate_target_rps, result.load.max_concurrency
-    if rate is not None:
-        return f"{rate:g} req/s" if concurrency is None else f"{rate:g} req/s, at most {concurrency}"
-    return "unlimited" if concurrency is None else f"C={concurrency}"
 
 
 def _throughput_metric(curves: Mapping[str, Sequence[Result]]) -> str:

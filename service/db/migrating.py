@@ -10,10 +10,12 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.engine import Engine, make_url
 
-from service.db import tables
+from service.db import benchmark_tables, tables
 
+TABLE_MODULES = (tables, benchmark_tables)
+"""Each module of tables is named here, or its tables would be missing."""
 METADATA = tables.Node.metadata
-"""Of all tables: each module of tables is imported here, or its tables would be missing."""
+"""Of all tables."""
 
 _PACKAGED = Path(__file__).parent / "migrations"
 _CHECKED_OUT = Path(__file__).parents[2] / "migrations"
