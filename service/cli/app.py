@@ -73,6 +73,32 @@ def diagnose(
 
 
 @app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(help="The file to write; mode 600, whole or not at all.")],
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Copy the SQLite database that the settings name, as it is at one moment, while the service runs."""
+    from service.cli import backup as command
+
+    raise typer.Exit(command.write(file, replaces=force))
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(help="What `vigil backup` wrote.")],
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the database that is there; it is kept aside.")
+    ] = False,
+) -> None:
+    """Make a backup the database that the settings name; the service must not run."""
+    from service.cli import backup as command
+
+    raise typer.Exit(command.put_back(file, replaces=force))
+
+
+@app.command()
 def wait(
     server: Annotated[str, typer.Argument(help="The name or id of the server.")],
     until: Annotated[str, typer.Option(help="ready or stopped.")] = "ready",
