@@ -295,6 +295,7 @@ def upgrade() -> None:
         sa.Column("point_index", sa.Integer(), nullable=False),
         sa.Column("comparability_key", sa.String(length=100), nullable=False),
         sa.Column("profile_id", sa.String(length=100), nullable=True),
+        sa.Column("benchmark", sa.String(length=100), nullable=True),
         sa.Column("at", service.db.columns.UtcDateTime(), nullable=False),
         sa.Column("load", sa.String(length=100), nullable=False),
         sa.Column("version", sa.String(length=100), nullable=False),
@@ -316,7 +317,7 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("benchmark_point", schema=None) as batch_op:
         batch_op.create_index(
-            "ix_benchmark_point_profile_id_key_at", ["profile_id", "comparability_key", "at"], unique=False
+            "ix_benchmark_point_profile_id_key_at", ["profile_id", "comparability_key", "at", "benchmark"], unique=False
         )
         batch_op.create_index(batch_op.f("ix_benchmark_point_run_id"), ["run_id"], unique=False)
 

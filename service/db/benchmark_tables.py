@@ -113,7 +113,7 @@ class BenchmarkPoint(Table, table=True):
     __tablename__ = "benchmark_point"
     __table_args__ = (
         UniqueConstraint("run_id", "point_index", "comparability_key"),
-        Index("ix_benchmark_point_profile_id_key_at", "profile_id", "comparability_key", "at"),
+        Index("ix_benchmark_point_profile_id_key_at", "profile_id", "comparability_key", "at", "benchmark"),
     )
 
     id: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
@@ -121,6 +121,7 @@ class BenchmarkPoint(Table, table=True):
     point_index: int
     comparability_key: str = text_field()
     profile_id: str | None = text_field(nullable=True)
+    benchmark: str | None = text_field(nullable=True)
     at: datetime = instant_field()
     """When its last repeat ended."""
     load: str = text_field()

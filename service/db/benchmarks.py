@@ -1,12 +1,11 @@
 """The writing of benchmark runs and their results, and questions about them."""
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import delete, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 from sqlmodel import col, select
@@ -17,15 +16,14 @@ from service.benchmarks.points import sum_up
 from service.benchmarks.results import Result
 from service.benchmarks.runs import RunSource, RunState
 from service.db.benchmark_definitions import Definition
+from service.db.benchmark_files import RawFile, add_file
 from service.db.benchmark_tables import BenchmarkFile, BenchmarkPoint, BenchmarkResult, BenchmarkRun
 from service.db.paging import PageRequest, Rows, fetch_page
 from service.errors import NotFound
 from service.ids import new_id
 
-MAX_RAW_BYTES = 32 * 1024 * 1024
-"""A file that is larger is not kept; its hash is."""
 _LEFT_OUT = [defer(getattr(BenchmarkRun, name)) for name in ("provenance",)]
-_COMPRESSION = 6
+_RESULT_LEFT_OUT = [defer(getattr(BenchmarkResult, name)) for name in ("samples", "unmapped")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +36,6 @@ class RunSubject:
     profile_id: str | None = None
     profile_version: int | None = None
     model: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RawFile:
-    """A client's file, secrets masked, with the hash that it had before."""
-
-    content: bytes
-    sha256: str
-    is_redacted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +123,23 @@ async def add_result(session: AsyncSession, run_id: str, repeat: MeasuredRepeat)
     known = await find_result(session, run_id, point_index=repeat.point_index, repeat_index=repeat.repeat_index)
     if known is not None:
         return known
+    row = _result_row(run_id, repeat)
+    session.add(row)
+    if repeat.raw is not None:
+        add_file(session, run_id, repeat.raw, point_index=repeat.point_index, repeat_index=repeat.repeat_index)
+    await session.flush()
+    return row
+
+
+async def add_results(session: AsyncSession, run_id: str, repeats: Sequence[MeasuredRepeat]) -> None:
+    """Keep all repeats of an import at once; their file is kept with `add_file`."""
+    session.add_all([_result_row(run_id, repeat) for repeat in repeats])
+    await session.flush()
+
+
+def _result_row(run_id: str, repeat: MeasuredRepeat) -> BenchmarkResult:
     mapped, raw = repeat.mapped, repeat.raw
-    row = BenchmarkResult(
+    return BenchmarkResult(
         run_id=run_id,
         point_index=repeat.point_index,
         repeat_index=repeat.repeat_index,
@@ -146,28 +150,6 @@ async def add_result(session: AsyncSession, run_id: str, repeat: MeasuredRepeat)
         notes=list(mapped.notes),
         samples=None if repeat.samples is None else [dict(sample) for sample in repeat.samples],
         raw_sha256=raw.sha256 if raw else mapped.result.client.raw_sha256,
-    )
-    session.add(row)
-    if raw is not None:
-        add_file(session, run_id, raw, point_index=repeat.point_index, repeat_index=repeat.repeat_index)
-    await session.flush()
-    return row
-
-
-def add_file(session: AsyncSession, run_id: str, raw: RawFile, *, point_index: int = 0, repeat_index: int = 0) -> None:
-    """Keep a client's file; one above the limit is not kept."""
-    if len(raw.content) > MAX_RAW_BYTES:
-        return
-    session.add(
-        BenchmarkFile(
-            run_id=run_id,
-            point_index=point_index,
-            repeat_index=repeat_index,
-            sha256=raw.sha256,
-            size_bytes=len(raw.content),
-            is_redacted=raw.is_redacted,
-            content=zlib.compress(raw.content, _COMPRESSION),
-        )
     )
 
 
@@ -206,6 +188,7 @@ def _points(run: BenchmarkRun, rows: Sequence[BenchmarkResult], at: datetime) ->
                 point_index=point_index,
                 comparability_key=key,
                 profile_id=run.profile_id,
+                benchmark=run.benchmark,
                 at=summary.at or at,
                 load=summary.load,
                 version=summary.version,
@@ -270,9 +253,10 @@ async def find_result(
 
 
 async def list_results(session: AsyncSession, run_ids: Sequence[str]) -> Sequence[BenchmarkResult]:
-    """Return all results of runs, by run, point and repeat."""
+    """Return all results of runs, by run, point and repeat, without samples and unmapped fields."""
     query = (
         select(BenchmarkResult)
+        .options(*_RESULT_LEFT_OUT)
         .where(col(BenchmarkResult.run_id).in_(run_ids))
         .order_by(col(BenchmarkResult.run_id), col(BenchmarkResult.point_index), col(BenchmarkResult.repeat_index))
     )
@@ -284,19 +268,17 @@ def result_of(row: BenchmarkResult) -> Result:
     return Result.model_validate(row.result)
 
 
-async def list_files(session: AsyncSession, run_id: str) -> Sequence[BenchmarkFile]:
-    """Return what is kept of the client's files of a run, in the order of points and repeats; contents compressed."""
-    query = (
-        select(BenchmarkFile)
-        .where(col(BenchmarkFile.run_id) == run_id)
-        .order_by(col(BenchmarkFile.point_index), col(BenchmarkFile.repeat_index))
-    )
-    return (await session.execute(query)).scalars().all()
+async def page_of_results(session: AsyncSession, run_id: str, request: PageRequest) -> Rows[BenchmarkResult]:
+    """Return a page of a run's results with all that is kept of them, newest first."""
+    query = select(BenchmarkResult).where(col(BenchmarkResult.run_id) == run_id)
+    return await fetch_page(session, query, col(BenchmarkResult.id), request)
 
 
-def content_of(row: BenchmarkFile) -> bytes:
-    """Return a file as it was kept."""
-    return zlib.decompress(row.content)
+async def delete_run(session: AsyncSession, run_id: str) -> None:
+    """Delete a run with its results, points and files."""
+    for table in (BenchmarkFile, BenchmarkPoint, BenchmarkResult):
+        await session.execute(delete(table).where(col(table.run_id) == run_id))
+    await session.execute(delete(BenchmarkRun).where(col(BenchmarkRun.id) == run_id))
 
 
 def _first_id(at: datetime) -> str:

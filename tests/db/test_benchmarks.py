@@ -7,12 +7,14 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import select
 
 from service.benchmarks.importing import Mapped
+from service.benchmarks.presets import PRESETS
 from service.benchmarks.results import Result, ResultStatus
 from service.benchmarks.runs import RunSource, RunState
 from service.db import benchmark_definitions as definitions
-from service.db import benchmarks
+from service.db import benchmark_files, benchmarks
+from service.db.benchmark_files import RawFile
 from service.db.benchmark_tables import Benchmark, BenchmarkPoint, BenchmarkRun
-from service.db.benchmarks import MeasuredRepeat, NewRun, RawFile, RunFilter, RunSubject
+from service.db.benchmarks import MeasuredRepeat, NewRun, RunFilter, RunSubject
 from service.db.engine import Database
 from service.db.paging import PageRequest
 from service.errors import NameTaken, NotFound
@@ -43,13 +45,14 @@ async def test_a_run_is_kept_with_its_repeats_and_summed_up(database: Database) 
     async with database.read() as session:
         points = (await session.execute(select(BenchmarkPoint).order_by("point_index"))).scalars().all()
         rows = await benchmarks.list_results(session, [run.id])
-        files = await benchmarks.list_files(session, run.id)
+        files = await benchmark_files.list_files(session, run.id)
+        contents = [await benchmark_files.read_content(session, file.id or 0) for file in files]
     assert [(p.load, p.repeats, p.status, p.metrics["output_throughput_tps"]) for p in points] == [
         ("C=16", 2, ResultStatus.DEGRADED, 90.0),
         ("C=64", 1, ResultStatus.OK, 50.0),
     ]
     assert [benchmarks.result_of(row) for row in rows] == [*sound, bad, result(50.0, concurrency=64)]
-    assert [benchmarks.content_of(file) for file in files] == [b'{"a": 1}'] * 3
+    assert contents == [b'{"a": 1}'] * 3
     assert rows[0].raw_sha256 == "ab" * 32
 
 
@@ -59,7 +62,7 @@ async def test_a_repeat_is_kept_once(database: Database) -> None:
         first = await benchmarks.add_result(session, run.id, repeat(result(90.0), 0, content=b"{}"))
         again = await benchmarks.add_result(session, run.id, repeat(result(24.8), 0, content=b"[]"))
         assert again is first
-        assert len(await benchmarks.list_files(session, run.id)) == 1
+        assert len(await benchmark_files.list_files(session, run.id)) == 1
 
 
 async def test_a_run_ends_once(database: Database) -> None:
@@ -111,7 +114,7 @@ async def test_lists_are_narrowed_and_paged(database: Database) -> None:
 
 
 async def test_a_definition_is_found_by_name_and_id_and_a_shipped_one_by_name(database: Database) -> None:
-    smoke = definitions.PRESETS["smoke"]
+    smoke = PRESETS["smoke"]
     row = Benchmark(id="be_1", name="mine", workload=smoke.model_dump(mode="json"), created_at=NOW)
     async with database.write() as session:
         session.add(row)
