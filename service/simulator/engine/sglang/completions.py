@@ -61,6 +61,12 @@ class Completions:
         parameters = body.get("sampling_params") or {}
         source = text if isinstance(text, str) else json.dumps(text if text is not None else body["input_ids"])
         prompt = _prompt(source, parameters.get("max_new_tokens"))
+        ids = body.get("input_ids")
+        if text is None and ids and isinstance(ids[0], int):
+            prompt = (len(ids), *prompt[1:])
+        refused = self._too_long(prompt)
+        if refused is not None:
+            return refused
         if body.get("stream"):
             return Response(200, content_type=EVENT_STREAM, stream=_events(self._generate_steps(prompt)))
         *_, last = self._generate_steps(prompt)
@@ -81,6 +87,15 @@ class Completions:
             return error
         wanted = body.get("max_completion_tokens") or body.get("max_tokens")
         return self._openai(body, _prompt(json.dumps(body["messages"]), wanted), is_chat=True)
+
+    def _too_long(self, prompt: Prompt) -> Optional[Response]:
+        """Return the refusal of an input that does not fit the context, or None; answers may be longer here."""
+        limit, tokens = self._frontend.plan.context_length, prompt[0]
+        if tokens < limit:
+            return None
+        message = f"The input ({tokens} tokens) is longer than the model's context length ({limit} tokens)."
+        self._frontend.console.error(f"[http_server] Error: {message}")
+        return json_response({"error": {"message": message}}, 400)
 
     def _generate_steps(self, prompt: Prompt) -> Iterator[Dict[str, Any]]:
         prompt_tokens, wanted, seed = prompt

@@ -1,0 +1,1 @@
+"""The benchmark client, where it lies since 0.5.16."""
