@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from service.api.dependencies import Parts
+from service.api.schemas.servers import LaunchWish
 from service.db import servers as server_queries
 from service.db.tables import Node
 from service.operations import candidates, launching, preflighting
@@ -21,22 +22,22 @@ async def clear_wish(parts: Parts, wish: Wish, override: Collection[CheckCode]) 
     return await _passed(parts, candidate, override)
 
 
-async def clear_launch(parts: Parts, server: str, override: Collection[CheckCode]) -> dict[str, Any]:
+async def clear_launch(parts: Parts, server: str, wish: LaunchWish) -> dict[str, Any]:
     """Return the preflight of a server's launch; raises what refuses it, the server's state before anything else."""
     async with parts.control.database.read() as session:
         row = await server_queries.get_server(session, server)
         await launching.require_acceptable(session, row, await session.get_one(Node, row.node_id))
-        candidate = await candidates.of_server(session, row)
-    return await _passed(parts, candidate, override)
+        candidate = await candidates.of_server(session, row, version=wish.version)
+    return await _passed(parts, candidate, wish.override)
 
 
-async def clear_restart(parts: Parts, server: str, override: Collection[CheckCode]) -> dict[str, Any]:
+async def clear_restart(parts: Parts, server: str, wish: LaunchWish) -> dict[str, Any]:
     """Return the preflight of a restart, made while the present launch runs on; raises what refuses it."""
     async with parts.control.database.read() as session:
         row = await server_queries.get_server(session, server)
-        candidate = await candidates.of_server(session, row)
+        candidate = await candidates.of_server(session, row, version=wish.version)
     launching.require_launchable(candidate.node)
-    return await _passed(parts, candidate, override)
+    return await _passed(parts, candidate, wish.override)
 
 
 async def _passed(parts: Parts, candidate: Candidate, override: Collection[CheckCode]) -> dict[str, Any]:

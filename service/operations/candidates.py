@@ -33,16 +33,20 @@ class Candidate:
     replaces: Launch | None = None
 
 
-async def of_server(session: AsyncSession, server: Server) -> Candidate:
-    """Return the next launch of a server, as if its present one were gone."""
+async def of_server(session: AsyncSession, server: Server, *, version: int | None = None) -> Candidate:
+    """Return the next launch of a server, as if its present one were gone; by another version of its profile if given.
+
+    NotFound if there is no such version.
+    """
     node = await session.get_one(Node, server.node_id)
-    version = await profile_queries.get_profile_version(session, server.profile_id, server.profile_version)
+    number = version or server.profile_version
+    profile_version = await profile_queries.get_profile_version(session, server.profile_id, number)
     claims = await server_queries.gpu_claims(session, node.id)
     holder = await server_queries.port_holder(session, node.id, server.port)
     is_there = server.state in RUNNING_STATES and server.launch_id is not None
     return Candidate(
         node=node,
-        profile=Profile.model_validate(version.recipe),
+        profile=Profile.model_validate(profile_version.recipe),
         port=server.port,
         pinned=server.pinned_gpus,
         gpu_count=server.gpu_count,

@@ -67,6 +67,13 @@ async def remove(session: AsyncSession, server: Server, *, at: datetime) -> None
     server.deleted_at = at
 
 
+async def move_to_version(session: AsyncSession, server: Server, version: int | None) -> None:
+    """Let the next launch of a server be by this version of its profile; None leaves it. NotFound if there is none."""
+    if version is not None:
+        found = await profile_queries.get_profile_version(session, server.profile_id, version)
+        server.profile_version = found.number
+
+
 async def profile_version_of(session: AsyncSession, wish: Wish) -> tuple[ProfileRow, ProfileVersion]:
     """Return the profile that is wished for and its version, the newest by default; NotFound without one."""
     profile = await profile_queries.get_profile(session, wish.profile)

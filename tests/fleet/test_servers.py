@@ -207,3 +207,18 @@ async def test_the_log_is_read_in_parts_and_followed(world: World) -> None:
     final = (await world.api.http.get(path)).content
     assert "".join(texts).encode() == final[100:]
     assert "event: end" in stream.text
+
+
+async def test_a_restart_may_move_to_another_version_of_the_profile(world: World) -> None:
+    await world.bring_up()
+    recipe = world.recipe(server_args={"mem-fraction-static": 0.5})
+    assert (await world.api.call("PUT", "/profiles/one-profile", {"recipe": recipe}))[0] == 200
+    await world.post("/servers/one/restart")
+    second = await world.until("/servers/one", lambda it: it["state"] == "ready" and it["launch"]["number"] == 2)
+    assert second["profile_version"] == 1, "a new version is taken up by nobody who has not asked for it"
+    assert (await world.post("/servers/one/restart", {"version": 3}, expect=404))["code"] == "not_found"
+    await world.post("/servers/one/restart", {"version": 2})
+    third = await world.until("/servers/one", lambda it: it["state"] == "ready" and it["launch"]["number"] == 3)
+    assert third["profile_version"] == 2
+    launch = await world.get(f"/launches/{third['launch']['id']}")
+    assert "--mem-fraction-static" in launch["argv"]

@@ -47,7 +47,8 @@ async def run_preflight(body: PreflightCreate, parts: PartsNeeded) -> PreflightP
     """
     async with parts.control.database.read() as session:
         if body.server is not None:
-            candidate = await candidates.of_server(session, await server_queries.get_server(session, body.server))
+            server = await server_queries.get_server(session, body.server)
+            candidate = await candidates.of_server(session, server, version=body.version)
         else:
             candidate = await candidates.of_wish(session, _wish(body))
     launching.require_contact(candidate.node)

@@ -1,6 +1,5 @@
 """Servers: place, launch, stop, restart, wait, remove."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, status
@@ -55,7 +54,6 @@ from service.operations import adopting, launching, placing, stopping
 from service.operations.changes import OPERATIONS_CHANGED
 from service.servers.operation import OperationState
 from service.servers.states import State
-from service.sglang.checks import CheckCode
 
 router = APIRouter(prefix="/servers", tags=["servers"], route_class=GuardedRoute)
 LOOK_ERRORS = (NodeUnreachable, RemoteTimeout, ChannelRefused, RemoteCommandFailed)
@@ -216,10 +214,12 @@ async def launch_server(
     replay = await find_replay(parts, request, key)
     if replay is not None:
         return replay
-    preflight = await clear_launch(parts, server, _override(body))
+    wish = body or LaunchWish()
+    preflight = await clear_launch(parts, server, wish)
 
     async def act(session: AsyncSession) -> Answer:
         row = await server_queries.get_server(session, server)
+        await placing.move_to_version(session, row, wish.version)
         node = await session.get_one(Node, row.node_id)
         at = parts.control.now()
         return _accepted(row, await launching.accept(session, row, node, at=at, actor=actor, preflight=preflight))
@@ -272,10 +272,12 @@ async def restart_server(
     replay = await find_replay(parts, request, key)
     if replay is not None:
         return replay
-    preflight = await clear_restart(parts, server, _override(body))
+    wish = body or LaunchWish()
+    preflight = await clear_restart(parts, server, wish)
 
     async def act(session: AsyncSession) -> Answer:
         row = await server_queries.get_server(session, server)
+        await placing.move_to_version(session, row, wish.version)
         node = await session.get_one(Node, row.node_id)
         at = parts.control.now()
         begun = await stopping.accept_restart(session, row, node, at=at, actor=actor, preflight=preflight)
@@ -294,10 +296,6 @@ async def list_server_launches(server: Reference, parts: PartsNeeded, page: Page
         rows = await server_queries.list_launches(session, row.id, page)
     items = [launch_public(launch, parts.control.live, server=row.name, node=node.name) for launch in rows.items]
     return Page(items=items, next_cursor=rows.next_cursor)
-
-
-def _override(body: LaunchWish | None) -> Sequence[CheckCode]:
-    return body.override if body else ()
 
 
 def _accepted(server: Server, operation: Operation) -> Answer:

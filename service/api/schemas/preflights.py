@@ -19,7 +19,9 @@ class PreflightCreate(Request):
         default=None, description="A server that exists: its next launch, as if the present one were gone."
     )
     profile: Name | None = None
-    version: Annotated[int, Field(ge=1)] | None = Field(default=None, description="The newest by default.")
+    version: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="The newest by default; of a server its own."
+    )
     node: Name | None = None
     gpus: Annotated[list[GpuSelector], Field(min_length=1, max_length=64)] | None = None
     gpu_count: Annotated[int, Field(ge=0, le=64)] | None = Field(
@@ -29,9 +31,9 @@ class PreflightCreate(Request):
 
     @model_validator(mode="after")
     def _server_or_profile(self) -> "PreflightCreate":
-        others = (self.profile, self.version, self.node, self.gpus, self.gpu_count, self.port)
+        others = (self.profile, self.node, self.gpus, self.gpu_count, self.port)
         if self.server is not None and any(value is not None for value in others):
-            raise ValueError("give `server` alone: it says profile, node, GPUs and port")
+            raise ValueError("give `server` alone, or with `version`: it says profile, node, GPUs and port")
         if self.server is None and (self.profile is None or self.node is None):
             raise ValueError("give `server`, or `profile` and `node`")
         return self

@@ -69,6 +69,9 @@ class ServerCreate(Request):
 class LaunchWish(Request):
     """How a launch is wished for; the body may be left out."""
 
+    version: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="The profile's version from now on; by default it stays as it was."
+    )
     override: Override = Field(default_factory=list)
 
 
