@@ -1,0 +1,1 @@
+"""The page: served with the package, used in a real browser."""
