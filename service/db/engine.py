@@ -10,6 +10,9 @@ from sqlalchemy import event
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
+READERS_AT_ONCE = 16
+"""As many as there are connections to read on; all are kept, since each has a thread of its own."""
+
 
 class Database:
     """Sessions to read and sessions to write.
@@ -26,6 +29,9 @@ class Database:
         self._write_engine = _sqlite_engine(url, is_writer=True) if self.is_sqlite else create_async_engine(url)
         self._read_engine = _sqlite_engine(url, is_writer=False) if self.is_sqlite else self._write_engine
         self._turn: AbstractAsyncContextManager[None] = asyncio.Lock() if self.is_sqlite else nullcontext()
+        self._places: AbstractAsyncContextManager[None] = (
+            asyncio.Semaphore(READERS_AT_ONCE) if self.is_sqlite else nullcontext()
+        )
         self._write_sessions = async_sessionmaker(self._write_engine, expire_on_commit=False)
         self._read_sessions = async_sessionmaker(self._read_engine, expire_on_commit=False)
 
@@ -42,8 +48,8 @@ class Database:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncSession]:
-        """Open a session that only reads, on one consistent picture."""
-        async with self._read_sessions() as session:
+        """Open a session that only reads, on one consistent picture. On SQLite readers queue as writers do."""
+        async with self._places, self._read_sessions() as session:
             yield session
 
     async def close(self) -> None:
@@ -58,8 +64,8 @@ def prepare_state_dir(directory: Path) -> None:
 
 
 def _sqlite_engine(url: str, *, is_writer: bool) -> AsyncEngine:
-    pool: dict[str, Any] = {"pool_size": 1, "max_overflow": 0} if is_writer else {"pool_size": 8, "max_overflow": 8}
-    engine = create_async_engine(url, connect_args={"timeout": 5}, pool_timeout=30, **pool)
+    size = 1 if is_writer else READERS_AT_ONCE
+    engine = create_async_engine(url, connect_args={"timeout": 5}, pool_size=size, max_overflow=0)
 
     @event.listens_for(engine.sync_engine, "connect")
     def _configure(connection: Any, _record: object) -> None:

@@ -1,15 +1,15 @@
-"""Writers on SQLite take turns: in their order, for as long as it takes, and one that gives up holds nobody up."""
+"""Writers and readers on SQLite take turns, for as long as it takes, and one that gives up holds nobody up."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from service.db.engine import Database
+from service.db.engine import READERS_AT_ONCE, Database
 
 POOL_PATIENCE_S = 0.05
 
@@ -18,8 +18,8 @@ POOL_PATIENCE_S = 0.05
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
     """Give a database of one table whose pool has next to no patience."""
     made = Database(f"sqlite+aiosqlite:///{tmp_path / 'turns.db'}")
-    pool: Any = made._write_engine.pool
-    pool._timeout = POOL_PATIENCE_S
+    for pool in (made._write_engine.pool, made._read_engine.pool):
+        cast("Any", pool)._timeout = POOL_PATIENCE_S
     async with made.write() as session:
         await session.execute(text("CREATE TABLE note (number INTEGER)"))
     yield made
@@ -89,3 +89,20 @@ async def test_a_writer_cancelled_in_its_transaction_leaves_nothing_and_passes_i
         await stuck
     await asyncio.gather(*waiting)
     assert await written(database) == [2, 3]
+
+
+async def test_readers_wait_longer_than_the_pool_would(database: Database) -> None:
+    reading: set[int] = set()
+    most = 0
+
+    async def read(number: int) -> None:
+        nonlocal most
+        async with database.read() as session:
+            await session.execute(text("SELECT number FROM note"))
+            reading.add(number)
+            most = max(most, len(reading))
+            await asyncio.sleep(2 * POOL_PATIENCE_S)
+            reading.remove(number)
+
+    await asyncio.gather(*(read(number) for number in range(3 * READERS_AT_ONCE)))
+    assert most == READERS_AT_ONCE
