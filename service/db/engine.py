@@ -1,7 +1,7 @@
 """The database: two engines on one SQLite file, or one pool on PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,9 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
+
+from service.db import outbox
+
 
 READERS_AT_ONCE = 16
 """As many as there are connections to read on; all are kept, since each has a thread of its own."""
@@ -34,17 +37,23 @@ class Database:
         )
         self._write_sessions = async_sessionmaker(self._write_engine, expire_on_commit=False)
         self._read_sessions = async_sessionmaker(self._read_engine, expire_on_commit=False)
+        self.on_event: Callable[[], None] | None = None
+        """Called after each commit that wrote events."""
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncSession]:
         """Open a session in one write transaction: committed at the end of the block, rolled back on an exception.
 
+        Events that were told in it are written with it, as the last thing.
         On SQLite writers take turns in the order they came, for as long as it takes. The pool alone gives up after
         30 s, which a thousand nodes that are met at once exceed, and lets who comes later overtake who waits. A writer
         that opens a second transaction inside its own waits for itself.
         """
         async with self._turn, self._write_sessions() as session, session.begin():
             yield session
+            has_events = await outbox.empty(session)
+        if has_events and self.on_event is not None:
+            self.on_event()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncSession]:

@@ -10,9 +10,9 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.engine import Engine, make_url
 
-from service.db import benchmark_tables, tables
+from service.db import benchmark_tables, event_tables, tables
 
-TABLE_MODULES = (tables, benchmark_tables)
+TABLE_MODULES = (tables, benchmark_tables, event_tables)
 """Each module of tables is named here, or its tables would be missing."""
 METADATA = tables.Node.metadata
 """Of all tables."""

@@ -10,6 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from service.db import findings as finding_queries
 from service.db.tables import Finding
 from service.nodes.inventory import Inventory
+from service.operations import events
+from service.servers.event import EventKind
 from service.servers.observation import ProcessFact, ProcessState
 from service.sglang.failures import Circumstances, Code, Diagnosis, diagnose
 from service.sglang.failures.codes import remedy_text
@@ -117,8 +119,13 @@ async def reconcile(  # noqa: PLR0913  whose they are, and what is known
                 began_at=complaint.began_at or at,
             )
             session.add(row)
+            events.tell_finding(session, EventKind.FINDING_BEGAN, row, at=at)
         elif row is not None:
             row.count, row.evidence, row.ended_at = complaint.count, complaint.evidence, complaint.ended_at
             row.summary = complaint.summary
+            if row.ended_at is not None:
+                events.tell_finding(session, EventKind.FINDING_ENDED, row, at=at)
     for row in known.values():
-        row.ended_at = None if row.code in undecided else at
+        if row.code not in undecided:
+            row.ended_at = at
+            events.tell_finding(session, EventKind.FINDING_ENDED, row, at=at)

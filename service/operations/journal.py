@@ -11,6 +11,8 @@ from service.db import history
 from service.db.tables import Operation, Server
 from service.errors import OperationInProgress, VigilError
 from service.ids import new_id
+from service.operations import events
+from service.servers.event import EventKind
 from service.servers.operation import OperationKind, OperationState, OperationStep
 
 
@@ -31,6 +33,7 @@ async def begin(
     )
     session.add(operation)
     await session.flush()
+    events.tell_operation(session, EventKind.OPERATION_BEGAN, operation, node_id=server.node_id, at=at)
     return operation
 
 
@@ -42,13 +45,16 @@ async def require_idle(session: AsyncSession, server: Server) -> None:
 
 
 async def advance(
-    session: AsyncSession, operation_id: str, step: OperationStep, *, launch_id: str | None = None
+    session: AsyncSession, operation_id: str, step: OperationStep, *, at: datetime, launch_id: str | None = None
 ) -> None:
     """Note what a running operation does now; what stood in its way before is forgotten."""
     values: dict[str, object] = {"step": step, "problem": None}
     if launch_id is not None:
         values["launch_id"] = launch_id
-    await _update_running(session, operation_id, values)
+    before = await session.get_one(Operation, operation_id)
+    is_next = before.step is not step
+    if await _update_running(session, operation_id, values) and is_next:
+        await _tell(session, EventKind.OPERATION_ADVANCED, operation_id, at=at)
 
 
 async def note_obstacle(session: AsyncSession, operation_id: str, error: VigilError) -> None:
@@ -65,11 +71,13 @@ async def end(
     problem: Mapping[str, object] | None = None,
 ) -> None:
     """End an operation that is still running; one that has ended stays as it is."""
-    await _update_running(
+    has_ended = await _update_running(
         session,
         operation_id,
         {"state": outcome, "step": OperationStep.DONE, "ended_at": at, "problem": dict(problem) if problem else None},
     )
+    if has_ended:
+        await _tell(session, EventKind.OPERATION_ENDED, operation_id, at=at)
 
 
 def problem_of(error: VigilError) -> dict[str, object]:
@@ -77,10 +85,19 @@ def problem_of(error: VigilError) -> dict[str, object]:
     return {"code": error.code, "detail": error.detail, "remedy": error.remedy_text}
 
 
-async def _update_running(session: AsyncSession, operation_id: str, values: dict[str, object]) -> None:
-    await session.execute(
+async def _update_running(session: AsyncSession, operation_id: str, values: dict[str, object]) -> bool:
+    """Change an operation that has not ended; tell whether there was one."""
+    result = await session.execute(
         update(Operation)
         .where(col(Operation.id) == operation_id, col(Operation.state) == OperationState.RUNNING)
-        .values(**values),
+        .values(**values)
+        .returning(col(Operation.id)),
         execution_options={"synchronize_session": "fetch"},
     )
+    return result.scalar_one_or_none() is not None
+
+
+async def _tell(session: AsyncSession, kind: EventKind, operation_id: str, *, at: datetime) -> None:
+    operation = await session.get_one(Operation, operation_id)
+    server = await session.get_one(Server, operation.server_id)
+    events.tell_operation(session, kind, operation, node_id=server.node_id, at=at)

@@ -115,7 +115,7 @@ async def create_launch(
     await session.flush()
     move = Move(State.STARTING, Reason.LAUNCH_REQUESTED, f"launch {launch.number} was asked for by {operation.actor}")
     await transitioning.record(session, server, move, at=at, actor=operation.actor, operation_id=operation.id)
-    await journal.advance(session, operation.id, OperationStep.STARTING, launch_id=launch.id)
+    await journal.advance(session, operation.id, OperationStep.STARTING, at=at, launch_id=launch.id)
     return launch
 
 
@@ -226,7 +226,7 @@ async def _note_started(control: Control, operation: Operation, launch: Launch, 
         row = await session.get_one(Launch, launch.id)
         for name, value in kept.items():
             setattr(row, name, value)
-        await journal.advance(session, operation.id, OperationStep.WATCHING)
+        await journal.advance(session, operation.id, OperationStep.WATCHING, at=control.now())
     control.changes.publish(launch.server_id, launch.node_id)
 
 

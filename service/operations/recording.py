@@ -12,7 +12,7 @@ from service.db import findings as finding_queries
 from service.db import history
 from service.db.tables import Launch, LaunchPhase, Operation, Server
 from service.errors import Overtaken
-from service.operations import cleanup, diagnoses, journal, transitioning
+from service.operations import cleanup, diagnoses, events, journal, transitioning
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
 from service.operations.verdicts import VerdictWatch
@@ -45,7 +45,7 @@ async def record_move(control: Control, server: Server, move: Move, seen: Seen, 
         row = await session.get_one(Server, server.id)
         _require_unmoved(row, server)
         launch = await session.get_one(Launch, server.launch_id)
-        fold_log(launch, observation.log)
+        fold_log(session, launch, observation.log, at=at)
         launch.pid = observation.process.pid or launch.pid
         if move.after is State.FAILED:
             launch.exit_code = observation.process.exit_code
@@ -97,7 +97,7 @@ async def record_progress(control: Control, launch_id: str, log: LogReading, *, 
     async with control.database.write() as session:
         launch = await session.get(Launch, launch_id)
         if launch is not None:
-            fold_log(launch, log)
+            fold_log(session, launch, log, at=control.now())
             launch.log_offset = log_offset
 
 
@@ -148,10 +148,15 @@ async def record_complaints(
     control.changes.publish(server.id)
 
 
-def fold_log(launch: Launch, log: LogReading) -> None:
-    """Put the phases that the log tells into the launch's row; once it was ready its start is history."""
-    if log.phase is None or launch.ready_at is not None:
+def fold_log(session: AsyncSession, launch: Launch, log: LogReading, *, at: datetime) -> None:
+    """Put the phases that the log tells into the launch's row; once it was ready its start is history.
+
+    After a restart of the service the log is read anew: until it has come as far again, what is known stays.
+    """
+    known = len(launch.timeline)
+    if log.phase is None or launch.ready_at is not None or len(log.phases) < known:
         return
+    events.tell_phases(session, launch, log.phases, known=known, at=at)
     launch.phase = log.phase
     launch.progress = progress_json(log.progress)
     launch.timeline = [

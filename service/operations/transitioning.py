@@ -11,6 +11,7 @@ from sqlmodel import col
 from service.db.tables import Node, Server, Transition
 from service.errors import Overtaken, VigilError
 from service.nodes.contact import Contact
+from service.operations import events
 from service.servers.states import Move, Reason, apply
 
 
@@ -59,7 +60,7 @@ async def record(
         actor=actor,
         at=at,
     )
-    session.add(transition)
+    _write(session, transition)
     return transition
 
 
@@ -73,7 +74,8 @@ def note(
     at: datetime,
 ) -> None:
     """Write a transition that moves nothing: what a policy decided, with the state as it is."""
-    session.add(
+    _write(
+        session,
         Transition(
             subject="policy",
             server_id=server.id,
@@ -86,7 +88,7 @@ def note(
             evidence=dict(evidence),
             actor="policy",
             at=at,
-        )
+        ),
     )
 
 
@@ -94,7 +96,8 @@ def note_verdict(
     session: AsyncSession, server: Server, before: str, thought: Mapping[str, object], *, at: datetime
 ) -> None:
     """Write the transition from one verdict to another; the state stays."""
-    session.add(
+    _write(
+        session,
         Transition(
             subject="verdict",
             server_id=server.id,
@@ -107,7 +110,7 @@ def note_verdict(
             evidence=dict(thought),
             actor="watcher",
             at=at,
-        )
+        ),
     )
 
 
@@ -142,7 +145,8 @@ async def record_contact(
     )
     if is_same_loss:
         return
-    session.add(
+    _write(
+        session,
         Transition(
             subject="node",
             node_id=node.id,
@@ -153,5 +157,10 @@ async def record_contact(
             evidence={"code": code} if code else {},
             actor="watcher",
             at=at,
-        )
+        ),
     )
+
+
+def _write(session: AsyncSession, transition: Transition) -> None:
+    session.add(transition)
+    events.tell_transition(session, transition)

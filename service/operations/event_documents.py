@@ -1,0 +1,107 @@
+"""What each kind of event says: small, stable, without a secret; programs rely on it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+
+from service.clock import to_text
+from service.nodes.contact import Contact
+from service.servers.event import EventKind
+from service.servers.operation import OperationKind, OperationState, OperationStep
+from service.servers.states import Reason, State
+from service.sglang.phases import Phase
+
+Instant = Annotated[datetime, PlainSerializer(to_text, return_type=str)]
+"""An instant in UTC, as 2026-11-29T16:04:05.123Z."""
+
+
+class Document(BaseModel):
+    """The base of all: what is read back is what was written."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServerMoved(Document):
+    """A server went from one state to another; the evidence is in its transition."""
+
+    before: State
+    after: State
+    reason: Reason
+    message: str
+    diagnosis: str | None = Field(description="The code of the cause, when a failure has one.")
+    actor: str
+    operation_id: str | None
+
+
+class ContactChanged(Document):
+    """A node was reached or lost, or why it is lost has changed."""
+
+    before: Contact
+    after: Contact
+    code: str | None = Field(description="Why it is lost.")
+    message: str
+
+
+class VerdictChanged(Document):
+    """What is thought of a launch has changed; the state of its server stays."""
+
+    before: str
+    after: str
+    message: str
+
+
+class PolicyDecided(Document):
+    """What a policy answers, with the state of the server as it is."""
+
+    state: State
+    reason: Reason
+    message: str
+
+
+class PhaseChanged(Document):
+    """A start entered a phase."""
+
+    before: Phase | None
+    after: Phase
+    position: int = Field(description="Which stay of the launch it is, from 0: phases can repeat.")
+    started_at: Instant | None = Field(description="As the log tells it; null when it tells no time.")
+
+
+class FindingTold(Document):
+    """What is or was wrong with a serving engine or with the GPUs of a node."""
+
+    code: str
+    summary: str
+    remedy: str
+    count: int
+    began_at: Instant
+    ended_at: Instant | None
+
+
+class OperationTold(Document):
+    """How far an operation has come."""
+
+    operation_id: str
+    operation: OperationKind
+    state: OperationState
+    step: OperationStep
+    actor: str
+    code: str | None = Field(description="Why it failed or was canceled.")
+    detail: str | None
+
+
+DOCUMENTS: Mapping[EventKind, type[Document]] = {
+    EventKind.SERVER_MOVED: ServerMoved,
+    EventKind.CONTACT_CHANGED: ContactChanged,
+    EventKind.VERDICT_CHANGED: VerdictChanged,
+    EventKind.POLICY_DECIDED: PolicyDecided,
+    EventKind.PHASE_CHANGED: PhaseChanged,
+    EventKind.FINDING_BEGAN: FindingTold,
+    EventKind.FINDING_ENDED: FindingTold,
+    EventKind.OPERATION_BEGAN: OperationTold,
+    EventKind.OPERATION_ADVANCED: OperationTold,
+    EventKind.OPERATION_ENDED: OperationTold,
+}
+"""Every kind has a document."""
