@@ -80,6 +80,39 @@ def upgrade() -> None:
         )
 
     op.create_table(
+        "event",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column(
+            "kind",
+            sa.Enum(
+                "server_moved",
+                "contact_changed",
+                "verdict_changed",
+                "policy_decided",
+                "phase_changed",
+                "finding_began",
+                "finding_ended",
+                "operation_began",
+                "operation_advanced",
+                "operation_ended",
+                name="eventkind",
+                native_enum=False,
+                length=40,
+            ),
+            nullable=False,
+        ),
+        sa.Column("node_id", sa.String(length=100), nullable=False),
+        sa.Column("server_id", sa.String(length=100), nullable=True),
+        sa.Column("launch_id", sa.String(length=100), nullable=True),
+        sa.Column("document", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("at", service.db.columns.UtcDateTime(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_event")),
+        sqlite_autoincrement=True,
+    )
+    with op.batch_alter_table("event", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_event_at"), ["at"], unique=False)
+
+    op.create_table(
         "finding",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("subject_id", sa.String(length=100), nullable=False),
@@ -251,6 +284,21 @@ def upgrade() -> None:
         batch_op.create_index(batch_op.f("ix_transition_node_id"), ["node_id"], unique=False)
         batch_op.create_index(batch_op.f("ix_transition_server_id"), ["server_id"], unique=False)
 
+    op.create_table(
+        "webhook",
+        sa.Column("id", sa.String(length=100), nullable=False),
+        sa.Column("url", sqlmodel.sql.sqltypes.AutoString(), nullable=False),
+        sa.Column("kinds", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("node_id", sa.String(length=100), nullable=True),
+        sa.Column("server_id", sa.String(length=100), nullable=True),
+        sa.Column("secret", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("secret_hash", sa.String(length=100), nullable=True),
+        sa.Column("event_id", sa.BigInteger(), nullable=False),
+        sa.Column("actor", sa.String(length=100), nullable=False),
+        sa.Column("created_at", service.db.columns.UtcDateTime(), nullable=False),
+        sa.Column("deleted_at", service.db.columns.UtcDateTime(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_webhook")),
+    )
     op.create_table(
         "baseline",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -438,6 +486,41 @@ def upgrade() -> None:
             sqlite_where=sa.text("deleted_at IS NULL"),
             postgresql_where=sa.text("deleted_at IS NULL"),
         )
+
+    op.create_table(
+        "webhook_delivery",
+        sa.Column("id", sa.String(length=100), nullable=False),
+        sa.Column("webhook_id", sa.String(length=100), nullable=False),
+        sa.Column("event_id", sa.BigInteger(), nullable=True),
+        sa.Column("kind", sa.String(length=100), nullable=False),
+        sa.Column("body", sqlmodel.sql.sqltypes.AutoString(), nullable=False),
+        sa.Column(
+            "state",
+            sa.Enum("pending", "delivered", "failed", name="deliverystate", native_enum=False, length=40),
+            nullable=False,
+        ),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("status", sa.Integer(), nullable=True),
+        sa.Column("duration_ms", sa.Integer(), nullable=True),
+        sa.Column("error", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
+        sa.Column("next_at", service.db.columns.UtcDateTime(), nullable=False),
+        sa.Column("give_up_at", service.db.columns.UtcDateTime(), nullable=False),
+        sa.Column("created_at", service.db.columns.UtcDateTime(), nullable=False),
+        sa.Column("ended_at", service.db.columns.UtcDateTime(), nullable=True),
+        sa.ForeignKeyConstraint(["webhook_id"], ["webhook.id"], name=op.f("fk_webhook_delivery_webhook_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_webhook_delivery")),
+        sa.UniqueConstraint("webhook_id", "event_id", name=op.f("uq_webhook_delivery_webhook_id_event_id")),
+    )
+    with op.batch_alter_table("webhook_delivery", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_webhook_delivery_created_at"), ["created_at"], unique=False)
+        batch_op.create_index(
+            "ix_webhook_delivery_pending",
+            ["webhook_id", "next_at"],
+            unique=False,
+            sqlite_where=sa.text("state = 'pending'"),
+            postgresql_where=sa.text("state = 'pending'"),
+        )
+        batch_op.create_index(batch_op.f("ix_webhook_delivery_webhook_id"), ["webhook_id"], unique=False)
 
     op.create_table(
         "gpu_claim",
@@ -717,6 +800,16 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f("ix_gpu_claim_node_id"))
 
     op.drop_table("gpu_claim")
+    with op.batch_alter_table("webhook_delivery", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_webhook_delivery_webhook_id"))
+        batch_op.drop_index(
+            "ix_webhook_delivery_pending",
+            sqlite_where=sa.text("state = 'pending'"),
+            postgresql_where=sa.text("state = 'pending'"),
+        )
+        batch_op.drop_index(batch_op.f("ix_webhook_delivery_created_at"))
+
+    op.drop_table("webhook_delivery")
     with op.batch_alter_table("server", schema=None) as batch_op:
         batch_op.drop_index(
             "uq_server_name_alive",
@@ -751,6 +844,7 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f("ix_baseline_profile_id"))
 
     op.drop_table("baseline")
+    op.drop_table("webhook")
     with op.batch_alter_table("transition", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_transition_server_id"))
         batch_op.drop_index(batch_op.f("ix_transition_node_id"))
@@ -797,6 +891,10 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f("ix_finding_node_id"))
 
     op.drop_table("finding")
+    with op.batch_alter_table("event", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_event_at"))
+
+    op.drop_table("event")
     with op.batch_alter_table("benchmark_run", schema=None) as batch_op:
         batch_op.drop_index(
             "uq_benchmark_run_server_id_running",
