@@ -94,6 +94,20 @@ class LiveNode:
     holders: tuple[tuple[str, GpuHolder], ...] = ()
     turn_at: datetime | None = None
     """The last good turn of the node's watcher, whatever it found."""
+    tried_at: datetime | None = None
+    """When its watcher last began to reach it."""
+    is_resting: bool = False
+    """Whether its watcher waits until somebody acts: the fault is one that lasts."""
+
+
+@dataclass(slots=True)
+class LiveJob:
+    """A job that is done by the clock, and when it was last done well; None before the first time."""
+
+    every_s: float
+    is_vital: bool
+    known_at: datetime
+    done_at: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -102,6 +116,9 @@ class Live:
 
     nodes: dict[str, LiveNode] = field(default_factory=dict)
     launches: dict[str, LiveLaunch] = field(default_factory=dict)
+    jobs: dict[str, LiveJob] = field(default_factory=dict)
+    fleet_at: datetime | None = None
+    """When it was last seen to that each node has its watcher."""
 
     def node(self, node_id: str) -> LiveNode:
         """Return the picture of a node, an empty one at first."""

@@ -1,9 +1,8 @@
-"""Keeps one watcher task per node, and the table of timed jobs."""
+"""Keeps one watcher task per node, and says which jobs are done by the clock."""
 
 import asyncio
 from datetime import timedelta
-
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from functools import partial
 
 from service.db import history
 from service.db import nodes as node_queries
@@ -11,20 +10,24 @@ from service.db.tables import Node
 from service.errors import RemoteError
 from service.logs import EventLog
 from service.nodes.contact import Contact
-from service.operations import inventories, recording
+from service.operations import backups, inventories, recording
 from service.operations.changes import NODES_CHANGED
 from service.operations.control import Control
 from service.operations.runner import OperationRunner
 from service.watchers.node_watcher import NodeWatcher
+from service.watchers.timetable import Timetable
 
 ANSWERS_KEPT_H = 24
 """How long the answer under an idempotency key is remembered."""
+BACKUP_LOOK_S = 600
+"""How often it is looked whether a backup is due."""
 OFFSETS_EVERY_S = 60
 """How often it is kept how much of each log was read: so much is read again after a restart."""
 LOOKS_AT_ONCE = 32
 """A look at a node is three commands on it and a write here: a thousand at once would keep everything else waiting."""
-_LATE_BY_S = 60
-"""A timed job that comes late by less than this is still run; APScheduler's own default is one second."""
+BEAT_S = 15.0
+"""The fleet watch shows this often that it lives, though no node comes or goes."""
+RETRY_S = 1.0
 _events = EventLog("watchers")
 
 
@@ -36,39 +39,48 @@ class FleetWatch:
         self._runner = runner
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._main: asyncio.Task[None] | None = None
-        self._timers = AsyncIOScheduler(
-            job_defaults={"misfire_grace_time": _LATE_BY_S, "coalesce": True, "max_instances": 1}
-        )
+        self._timetable = Timetable(control)
 
     async def start(self) -> None:
         """Begin to watch every node."""
         self._main = asyncio.create_task(self._follow_nodes(), name="fleet watch")
-        self._timers.add_job(
-            self._look_again, "interval", seconds=self._control.settings.inventory_interval_s, id="inventory"
-        )
-        self._timers.add_job(self._keep_offsets, "interval", seconds=OFFSETS_EVERY_S, id="offsets")
-        self._timers.add_job(self._forget_answers, "interval", hours=1, id="idempotency")
-        self._timers.start()
+        self._timetable.every(self._control.settings.inventory_interval_s, "inventory", self._look_again)
+        self._timetable.every(OFFSETS_EVERY_S, "offsets", self._keep_offsets)
+        self._timetable.every(3600, "idempotency", self._forget_answers, is_vital=False)
+        if self._control.settings.backup_dir is not None:
+            self._timetable.every(BACKUP_LOOK_S, "backups", partial(backups.keep_up, self._control), is_vital=False)
+        self._timetable.start()
 
     async def close(self) -> None:
         """End all watchers."""
-        self._timers.shutdown(wait=False)
+        self._timetable.close()
         tasks = [*self._tasks.values(), *([self._main] if self._main else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _follow_nodes(self) -> None:
+        """Keep exactly one watcher per node, for ever: what goes wrong here is told and tried again."""
         while True:
             seen = self._control.changes.count(NODES_CHANGED)
-            async with self._control.database.read() as session:
-                nodes = {node.id: node for node in await node_queries.all_nodes(session)}
-            for node_id in set(self._tasks) - set(nodes):
-                await self._end(node_id)
-            for node in nodes.values():
-                if node.id not in self._tasks:
-                    self._begin(node)
-            await self._control.changes.wait([NODES_CHANGED], after=seen, timeout_s=None)
+            try:
+                await self._match_watchers()
+            except Exception:  # noqa: BLE001  without it no new node would be watched
+                _events.failure("fleet_watch_failed")
+                await asyncio.sleep(RETRY_S)
+                continue
+            self._control.live.fleet_at = self._control.now()
+            while not await self._control.changes.wait([NODES_CHANGED], after=seen, timeout_s=BEAT_S):
+                self._control.live.fleet_at = self._control.now()
+
+    async def _match_watchers(self) -> None:
+        async with self._control.database.read() as session:
+            nodes = {node.id: node for node in await node_queries.all_nodes(session)}
+        for node_id in set(self._tasks) - set(nodes):
+            await self._end(node_id)
+        for node in nodes.values():
+            if node.id not in self._tasks:
+                self._begin(node)
 
     def _begin(self, node: Node) -> None:
         watcher = NodeWatcher(self._control, self._runner, node)

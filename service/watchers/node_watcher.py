@@ -56,6 +56,8 @@ class NodeWatcher:
         while True:
             seen = self._control.changes.count(self._node.id)
             wait_s: float | None = pause_s * random.uniform(0.7, 1.3)  # noqa: S311
+            live = self._control.live.node(self._node.id)
+            live.tried_at, live.is_resting = self._control.now(), False
             try:
                 if not await self._reload_node():
                     return
@@ -65,6 +67,7 @@ class NodeWatcher:
                 _events.failure("node_watch_failed", node_id=self._node.id)
             next_s = RETRY_FIRST_S if self._had_contact else pause_s * 2
             pause_s = min(next_s, self._control.settings.retry_max_s)
+            live.is_resting = wait_s is None
             await self._control.changes.wait([self._node.id], after=seen, timeout_s=wait_s)
 
     async def _attempt(self) -> bool:

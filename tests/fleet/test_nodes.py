@@ -1,6 +1,7 @@
 """Nodes: host keys, logins, contact, inventory."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -182,3 +183,17 @@ async def test_readiness_names_the_watchers(world: World) -> None:
     answer = await world.api.http.get("/readyz")
     assert answer.status_code == 200
     assert answer.json()["watchers"]["atlas"] < 5
+    assert {"inventory", "offsets"} <= set(answer.json()["jobs"])
+    assert answer.json()["late"] == []
+
+
+async def test_readiness_names_who_does_not_watch(world: World) -> None:
+    live, long_ago = world.api.parts.control.live, datetime.now(UTC) - timedelta(hours=1)
+    live.fleet_at = live.jobs["offsets"].known_at = long_ago
+    live.jobs["idempotency"].known_at = long_ago - timedelta(hours=2)
+    answer = await world.api.http.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["late"] == ["fleet watch", "offsets"]
+    live.fleet_at = live.jobs["offsets"].known_at = datetime.now(UTC)
+    answer = await world.api.http.get("/readyz")
+    assert (answer.status_code, answer.json()["late_upkeep"]) == (200, ["idempotency"])

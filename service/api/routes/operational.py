@@ -1,5 +1,7 @@
 """Operational endpoints: is the process alive, and does it do its work."""
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
@@ -9,10 +11,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.api.access import GuardedRoute, needs_no_token
 from service.api.dependencies import PartsNeeded
 from service.db import nodes as node_queries
-from service.nodes.contact import Contact
+from service.db.nodes import NodeContact
+from service.operations.control import Control
+from service.operations.lateness import FLEET_WATCH, QUEUE_S, age_s, is_fleet_late, late_jobs, late_watchers
 
 router = APIRouter(tags=["operational"], route_class=GuardedRoute)
-TURN_TOO_OLD_S = 30
 
 
 class Health(BaseModel):
@@ -28,8 +31,12 @@ class Readiness(BaseModel):
     database: str
     watchers: dict[str, float | None]
     """Node → seconds since the last good turn of its watcher; null before the first."""
+    jobs: dict[str, float]
+    """Timed job → seconds since it was last done well, or since the service started."""
     late: list[str]
-    """Nodes in contact whose watcher took no turn for too long."""
+    """What was not done for too long: names of nodes that are not watched, `fleet watch`, names of timed jobs."""
+    late_upkeep: list[str]
+    """Timed jobs that are late, too, but without which the fleet is watched as well: backups, retention."""
 
 
 @router.get("/healthz")
@@ -46,22 +53,38 @@ async def get_health() -> Health:
 )
 @needs_no_token
 async def get_readiness(parts: PartsNeeded) -> JSONResponse:
-    """Look at the database and at the age of each watcher's last good turn; 503 names what is late."""
+    """Look at the database and at the age of each watcher's last good turn; 503 names what is late.
+
+    A watcher in contact with its node takes a turn each second; one without tries again and again, or waits for
+    somebody to act, which is no lateness.
+    """
     try:
         async with parts.control.database.read() as session:
             await session.execute(text("SELECT 1"))
-            nodes = await node_queries.all_nodes(session)
+            nodes = await node_queries.node_contacts(session)
     except SQLAlchemyError as error:
-        broken = Readiness(is_ready=False, database=type(error).__name__, watchers={}, late=[])
-        return JSONResponse(broken.model_dump(mode="json"), status_code=503)
-    now = parts.control.now()
-    ages = {}
-    late = []
-    for node in nodes:
-        turn_at = parts.control.live.node(node.id).turn_at
-        age_s = (now - turn_at).total_seconds() if turn_at else None
-        ages[node.name] = age_s
-        if node.contact is Contact.OK and age_s is not None and age_s > TURN_TOO_OLD_S:
-            late.append(node.name)
-    readiness = Readiness(is_ready=not late, database="ok", watchers=ages, late=late)
-    return JSONResponse(readiness.model_dump(mode="json"), status_code=503 if late else 200)
+        readiness = Readiness(
+            is_ready=False, database=type(error).__name__, watchers={}, jobs={}, late=[], late_upkeep=[]
+        )
+    else:
+        readiness = _readiness(parts.control, nodes)
+    return JSONResponse(readiness.model_dump(mode="json"), status_code=200 if readiness.is_ready else 503)
+
+
+def _readiness(control: Control, nodes: Sequence[NodeContact]) -> Readiness:
+    now, live, settings = control.now(), control.live, control.settings
+    try_limit_s = settings.connect_deadline_s + 2 * settings.retry_max_s + QUEUE_S
+    turns = {node.name: live.node(node.id).turn_at for node in nodes}
+    late = [
+        *late_watchers(live, nodes, now, try_limit_s=try_limit_s),
+        *([FLEET_WATCH] if is_fleet_late(live, now) else []),
+        *late_jobs(live, now, is_vital=True),
+    ]
+    return Readiness(
+        is_ready=not late,
+        database="ok",
+        watchers={name: (now - turn_at).total_seconds() if turn_at else None for name, turn_at in turns.items()},
+        jobs={name: age_s(job, now) for name, job in live.jobs.items()},
+        late=late,
+        late_upkeep=late_jobs(live, now, is_vital=False),
+    )
