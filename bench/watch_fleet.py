@@ -122,7 +122,12 @@ async def _watch(
     directory: Path, far: Child, arguments: argparse.Namespace, *, alive: int, dead: int
 ) -> dict[str, Any]:
     port = free_port()
-    settings = {"VIGIL_STATE_DIR": str(directory), "VIGIL_PORT": str(port), "VIGIL_LOG_LEVEL": "ERROR"}
+    settings = {
+        "VIGIL_STATE_DIR": str(directory),
+        "VIGIL_PORT": str(port),
+        "VIGIL_LOG_LEVEL": "ERROR",
+        "VIGIL_ACCESS": "open",
+    }
     row: dict[str, Any] = {"nodes": alive + dead, "dead": dead}
     async with (
         _child([str(HERE / "watched_service.py")], settings) as service,

@@ -9,13 +9,16 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from service.api import openapi, problems
-from service.api.access import require_guarded
+from service.api.access import Gate, require_guarded
 from service.api.dependencies import Parts
+from service.api.pages import pages_router
 from service.api.routes import drafts, history, launches, nodes, operational, preflights, profiles, servers, waiting
 from service.db import migrating
 from service.db.engine import Database, prepare_state_dir
 from service.operations.control import Control
+from service.operations.opening import open_to_callers, require_safe
 from service.operations.runner import OperationRunner
+from service.operations.token_book import TokenBook
 from service.remote.connections import Connections
 from service.settings import Settings
 from service.watchers.fleet_watch import FleetWatch
@@ -35,6 +38,7 @@ def create_app(settings: Settings) -> FastAPI:
     for routes in (nodes, drafts, profiles, preflights, servers, waiting, launches, history):
         app.include_router(require_guarded(routes.router), prefix=API_PREFIX)
     app.include_router(require_guarded(operational.router))
+    app.include_router(require_guarded(pages_router()))
     problems.install(app)
     openapi.install(app)
     return app
@@ -43,6 +47,7 @@ def create_app(settings: Settings) -> FastAPI:
 @asynccontextmanager
 async def _running(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
     """Migrate and open the database, resume operations, watch the nodes; at the end close all in reverse."""
+    require_safe(settings)
     prepare_state_dir(settings.resolved_state_dir())
     migrating.upgrade(settings.resolved_database_url())
     async with AsyncExitStack() as stack:
@@ -55,7 +60,11 @@ async def _running(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
         stack.push_async_callback(runner.close)
         fleet = FleetWatch(control, runner)
         stack.push_async_callback(fleet.close)
-        app.state.parts = Parts(control=control, runner=runner)
+        await open_to_callers(control)
+        gate = Gate(settings, TokenBook(database, control.now))
+        await stack.enter_async_context(gate.keeping_up())
+        app.state.gate = gate
+        app.state.parts = Parts(control=control, runner=runner, gate=gate)
         await fleet.start()
         await runner.resume()
         stack.enter_context(_calm_collector())

@@ -2,6 +2,11 @@
 
 VigilError
 ├── RequestRejected             the request itself is wrong; nothing was changed
+│   ├── Unauthenticated         no token, or one that is unknown, revoked or expired
+│   ├── Forbidden               the token's role does not suffice
+│   ├── TooLarge                the body is longer than is taken
+│   ├── BodyTooSlow             the body did not come in time
+│   ├── TooManyStreams          waits and streams at once
 │   ├── InvalidInput            a field breaks a rule
 │   ├── NotFound                no such node, profile, server, launch or operation
 │   ├── Conflict                it would contradict what is there
@@ -39,16 +44,21 @@ VigilError
 └── SecretUnavailable           a referenced secret cannot be read
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
 class VigilError(Exception):
-    """The root: `code` is stable, `status` is the HTTP status, `remedy` says what to do."""
+    """The root: `code` is stable, `status` is the HTTP status, `remedy` says what to do.
+
+    `headers` go with every answer that tells of it.
+    """
 
     code: ClassVar[str] = "internal_error"
     status: ClassVar[int] = 500
     title: ClassVar[str] = "Something went wrong inside Vigil"
     remedy: ClassVar[str] = "Look at the service's log for the traceback and report it."
+    headers: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, detail: str, *, remedy: str | None = None, **context: object) -> None:
         super().__init__(detail)
@@ -61,6 +71,55 @@ class RequestRejected(VigilError):
     """The request is wrong; nothing was changed."""
 
     status = 400
+
+
+class Unauthenticated(RequestRejected):
+    """There is no token, or one that is unknown, revoked or expired."""
+
+    code = "unauthenticated"
+    status = 401
+    title = "A valid token is needed"
+    remedy = "Send `Authorization: Bearer vgl_…`; an admin makes tokens with POST /tokens or `vigil token create`."
+    headers: ClassVar[Mapping[str, str]] = {"WWW-Authenticate": 'Bearer realm="vigil"'}
+
+
+class Forbidden(RequestRejected):
+    """The caller may not do this; `context['needed_role']` says who may."""
+
+    code = "forbidden"
+    status = 403
+    title = "The caller may not do this"
+    remedy = "Use a token of the role that the detail names."
+
+
+class TooLarge(RequestRejected):
+    """The body of the request is longer than is taken; the rest of it is not read."""
+
+    code = "too_large"
+    status = 413
+    title = "The request is too large"
+    remedy = "Send less at once; the limit is the setting VIGIL_MAX_BODY_BYTES."
+    headers: ClassVar[Mapping[str, str]] = {"Connection": "close"}
+
+
+class BodyTooSlow(RequestRejected):
+    """The body of the request did not arrive in time."""
+
+    code = "body_too_slow"
+    status = 408
+    title = "The request did not arrive in time"
+    remedy = "Send it again over a better connection; the limit is the setting VIGIL_BODY_DEADLINE_S."
+    headers: ClassVar[Mapping[str, str]] = {"Connection": "close"}
+
+
+class TooManyStreams(RequestRejected):
+    """The caller, or all together, hold as many waits and streams as there may be."""
+
+    code = "too_many_streams"
+    status = 429
+    title = "Too many waits and streams at once"
+    remedy = "Close those that nobody reads, and try again."
+    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "5"}
 
 
 class InvalidInput(RequestRejected):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Path, Query, Request
 
-from service.api.access import caller_of
+from service.api.access import Gate, caller_of
 from service.db.paging import MAX_LIMIT, PageRequest
 from service.operations.control import Control
 from service.operations.runner import OperationRunner
@@ -17,6 +17,7 @@ class Parts:
 
     control: Control
     runner: OperationRunner
+    gate: Gate
 
 
 async def get_parts(request: Request) -> Parts:

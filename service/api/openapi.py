@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from service.api.access import SCHEME
 from service.api.problems import MEDIA_TYPE, example
 from service.api.schemas.common import Problem
 from service.errors import VigilError
@@ -15,8 +16,14 @@ DESCRIPTION = (
     "Vigil launches, stops and restarts SGLang servers on GPU nodes over SSH, watches them, and says what each is "
     "doing and why. Things with a name are addressed by it or by their id. Lists are paged: newest first, `limit` up "
     "to 200, `cursor` from the page before. Requests that take time answer 202 with an operation. Errors are RFC 9457 "
-    "problem documents with a stable `code`."
+    "problem documents with a stable `code`. Every request carries a token, `Authorization: Bearer vgl_…`; each route "
+    "names the role that it needs: `viewer`, `operator` or `admin`, each of which may do what the one before it may."
 )
+TOKEN = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A token of POST /tokens or `vigil token create`. A service that runs with open access needs none.",
+}
 
 
 def install(app: FastAPI) -> None:
@@ -40,6 +47,7 @@ def document(app: FastAPI) -> dict[str, Any]:
         schemas.pop("ValidationError", None)
         made["components"]["schemas"] = dict(sorted(schemas.items()))
         made["components"]["examples"] = {error.code: {"value": example(error)} for error in _leaves(VigilError)}
+        made["components"]["securitySchemes"] = {SCHEME: TOKEN}
         app.openapi_schema = made
     return app.openapi_schema
 

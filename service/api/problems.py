@@ -1,6 +1,6 @@
 """Errors as RFC 9457 problem documents, and how they stand in the OpenAPI document."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -29,7 +29,7 @@ def problem_response(error: VigilError, *, errors: Sequence[FieldProblem] | None
         context=error.context or None,
     )
     body = problem.model_dump(mode="json", exclude_none=True)
-    return JSONResponse(body, status_code=error.status, media_type=MEDIA_TYPE)
+    return JSONResponse(body, status_code=error.status, media_type=MEDIA_TYPE, headers=dict(error.headers))
 
 
 def problems(*errors: type[VigilError]) -> dict[int | str, dict[str, Any]]:
@@ -42,6 +42,21 @@ def problems(*errors: type[VigilError]) -> dict[int | str, dict[str, Any]]:
         entry["description"] = "; ".join(filter(None, [entry["description"], f"`{error.code}`: {error.title}"]))
         entry["content"][MEDIA_TYPE]["examples"][error.code] = {"$ref": f"#/components/examples/{error.code}"}
     return by_status
+
+
+def with_problems(
+    responses: Mapping[int | str, dict[str, Any]], *errors: type[VigilError]
+) -> dict[int | str, dict[str, Any]]:
+    """Return a route's `responses` with further errors that it may give."""
+    merged = dict(responses)
+    for code, entry in problems(*errors).items():
+        if code not in merged:
+            merged[code] = entry
+            continue
+        examples = {**merged[code]["content"][MEDIA_TYPE]["examples"], **entry["content"][MEDIA_TYPE]["examples"]}
+        content = {**merged[code]["content"], MEDIA_TYPE: {"schema": _reference(), "examples": examples}}
+        merged[code] = {"description": f"{merged[code]['description']}; {entry['description']}", "content": content}
+    return merged
 
 
 def install(app: FastAPI) -> None:

@@ -14,7 +14,7 @@ from service import logs
 from service.cli import waiting
 from service.cli.serving import server_of
 from service.remote.http import open_client
-from service.settings import Settings
+from service.settings import Access, Settings
 from service.simulator.demo import demo_fleet, node_body, profile_bodies
 from service.simulator.fleet import EmbeddedFleet
 from service.simulator.node import SimulatedNode
@@ -47,7 +47,7 @@ def _is_free(port: int) -> bool:
 
 async def _demo(console: Console, root: Path, *, port: int, once: bool) -> int:
     logs.configure("WARNING")
-    settings = Settings(state_dir=root / "state", database_url=None, host="127.0.0.1", port=port)
+    settings = Settings(access=Access.OPEN, state_dir=root / "state", database_url=None, host="127.0.0.1", port=port)
     async with demo_fleet(root / "fleet") as fleet:
         server = server_of(settings)
         serving = asyncio.create_task(server.serve())

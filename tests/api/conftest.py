@@ -14,7 +14,7 @@ from service.app import create_app
 from service.db.tables import Node
 from service.ids import new_id
 from service.nodes.contact import Contact
-from service.settings import Settings
+from service.settings import Access, Settings
 
 RECIPE = {"python": "/opt/sglang/bin/python", "model_path": "/models/tiny", "gpu_count": 0}
 
@@ -103,8 +103,8 @@ def inventory(gpus: int) -> dict[str, Any]:
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
     """Give a running application on an empty database."""
-    app = create_app(Settings(state_dir=tmp_path, connect_deadline_s=2))
+    app = create_app(Settings(access=Access.OPEN, state_dir=tmp_path, connect_deadline_s=2))
     async with app.router.lifespan_context(app):
         transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://vigil") as http:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
             yield Api(http, app.state.parts)

@@ -51,6 +51,7 @@ class Vigil:
         settings = {
             "VIGIL_STATE_DIR": str(self.directory),
             "VIGIL_PORT": str(self.port),
+            "VIGIL_ACCESS": "open",
             "VIGIL_HEALTH_INTERVAL_S": "1",
             "VIGIL_RETRY_MAX_S": "2",
             **self._environment,

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from service.app import create_app
-from service.settings import Settings
+from service.settings import Access, Settings
 from service.simulator.demo import node_body
 from service.simulator.fleet import EmbeddedFleet
 from service.simulator.node import SimulatedNode
@@ -105,10 +105,15 @@ class World:
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     """Give a running application and a fleet that it does not know yet."""
     settings = Settings(
-        state_dir=tmp_path / "state", connect_deadline_s=3, retry_max_s=0.5, health_interval_s=0.2, beat_lost_after_s=4
+        access=Access.OPEN,
+        state_dir=tmp_path / "state",
+        connect_deadline_s=3,
+        retry_max_s=0.5,
+        health_interval_s=0.2,
+        beat_lost_after_s=4,
     )
     app = create_app(settings)
     async with EmbeddedFleet(tmp_path / "fleet", SPECS) as fleet, app.router.lifespan_context(app):
         transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://vigil", timeout=60) as http:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http:
             yield World(Api(http, app.state.parts), fleet)

@@ -4,12 +4,12 @@ import gc
 from pathlib import Path
 
 from service.app import COLLECTOR_THRESHOLDS, create_app
-from service.settings import Settings
+from service.settings import Access, Settings
 
 
 async def test_the_collector_is_calm_for_as_long_as_the_service_runs(tmp_path: Path) -> None:
     before = gc.get_threshold(), gc.get_freeze_count()
-    app = create_app(Settings(state_dir=tmp_path))
+    app = create_app(Settings(access=Access.OPEN, state_dir=tmp_path))
     async with app.router.lifespan_context(app):
         assert gc.get_threshold() == COLLECTOR_THRESHOLDS
         assert gc.get_freeze_count() > 10_000

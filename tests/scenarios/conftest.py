@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from service.app import create_app
-from service.settings import Settings
+from service.settings import Access, Settings
 from service.simulator.fleet import EmbeddedFleet
 from service.simulator.specs import (
     KIMI_EAGLE3,
@@ -170,11 +170,13 @@ def spent_s(launch: Any, phase: str) -> float:
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     """Give a running application that has taken the node in."""
-    settings = Settings(state_dir=tmp_path / "state", connect_deadline_s=5, retry_max_s=0.5, health_interval_s=0.2)
+    settings = Settings(
+        access=Access.OPEN, state_dir=tmp_path / "state", connect_deadline_s=5, retry_max_s=0.5, health_interval_s=0.2
+    )
     app = create_app(settings)
     async with EmbeddedFleet(tmp_path / "fleet", SPECS) as fleet, app.router.lifespan_context(app):
         transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://vigil", timeout=60) as http:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http:
             stage = Stage(Api(http, app.state.parts), fleet)
             await stage.take_in(stage.atlas)
             yield stage
