@@ -572,6 +572,7 @@ def upgrade() -> None:
         sa.Column("diagnosis", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("log_offset", sa.Integer(), nullable=False),
         sa.Column("leftovers", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("files_removed_at", service.db.columns.UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(["node_id"], ["node.id"], name=op.f("fk_launch_node_id")),
         sa.ForeignKeyConstraint(["profile_id"], ["profile.id"], name=op.f("fk_launch_profile_id")),
         sa.ForeignKeyConstraint(["server_id"], ["server.id"], name=op.f("fk_launch_server_id")),
@@ -590,7 +591,9 @@ def upgrade() -> None:
         sa.Column("id", sa.String(length=100), nullable=False),
         sa.Column(
             "kind",
-            sa.Enum("launch", "stop", "restart", "cleanup", name="operationkind", native_enum=False, length=40),
+            sa.Enum(
+                "launch", "stop", "restart", "cleanup", "benchmark", name="operationkind", native_enum=False, length=40
+            ),
             nullable=False,
         ),
         sa.Column("server_id", sa.String(length=100), nullable=False),
@@ -607,6 +610,8 @@ def upgrade() -> None:
                 "stopping",
                 "starting",
                 "watching",
+                "measuring",
+                "canceling",
                 "done",
                 name="operationstep",
                 native_enum=False,

@@ -157,6 +157,8 @@ class Launch(Table, table=True):
     """How many bytes of the log are folded into this row: after a restart a ready server is read from here on."""
     leftovers: dict[str, Any] | None = json_field(nullable=True)
     """What was still there at the last proof; None before one was made."""
+    files_removed_at: datetime | None = instant_field(nullable=True)
+    """When its directory on the node, log and all, was removed because of its age; None while it is there."""
 
 
 class LaunchPhase(Table, table=True):

@@ -188,6 +188,7 @@ async def test_readiness_names_the_watchers(world: World) -> None:
 
 
 async def test_readiness_names_who_does_not_watch(world: World) -> None:
+    await world.take_in(world.borealis)
     live, long_ago = world.api.parts.control.live, datetime.now(UTC) - timedelta(hours=1)
     live.fleet_at = live.jobs["offsets"].known_at = long_ago
     live.jobs["idempotency"].known_at = long_ago - timedelta(hours=2)
