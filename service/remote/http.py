@@ -20,6 +20,8 @@ from service.remote.ssh import SshConnection
 
 RequestFailed = httpx2.HTTPError
 """What a request through a client of this module raises when there is no answer."""
+NotConnected = httpx2.ConnectError
+"""The part of it that says that nothing was asked: there was no connection."""
 KEPT_CHANNELS = 8
 KEPT_FOR_S = 60.0
 BODY_LIMIT_BYTES = 2**20
