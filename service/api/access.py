@@ -73,6 +73,7 @@ class GuardedRoute(APIRoute):
                 return await handle(request)
             settings = gate.settings
             full = await with_body(request, limit_bytes=settings.max_body_bytes, deadline_s=settings.body_deadline_s)
+            request.state.caller = await gate.admit(request, role)  # the body may have taken its time
             response = await handle(full)
             gate.note_change(request, response)
             return response

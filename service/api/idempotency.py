@@ -30,6 +30,8 @@ class Answer:
     """Keys to publish."""
     operation: Operation | None = None
     """The operation to carry out."""
+    kept: BaseModel | None = None
+    """What repetitions get in the place of `body`, where that holds a secret: it is not written down."""
 
 
 async def carry_out(
@@ -56,7 +58,7 @@ async def carry_out(
                 key=key,
                 body_hash=body_hash,
                 status=answer.status,
-                body=document,
+                body=document if answer.kept is None else answer.kept.model_dump(mode="json"),
                 headers=headers,
                 created_at=parts.control.now(),
             )

@@ -1,7 +1,7 @@
 """Follows the log of a launch as server-sent events: what is there from the node, what comes from the observer."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from service.db.tables import Launch
 from service.errors import RemoteError
@@ -13,7 +13,7 @@ PING_S = 15
 IDLE_READ_S = 2.0
 
 
-async def follow(control: Control, remote: NodeSession, launch: Launch, *, start: int | None) -> AsyncIterator[bytes]:
+async def follow(control: Control, remote: NodeSession, launch: Launch, *, start: int | None) -> AsyncGenerator[bytes]:
     """Yield events whose id is the offset after their text; `start` None begins with the last lines.
 
     Ends with an `end` event once the launch has ended and all of its log was sent, or with an `error` event that

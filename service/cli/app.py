@@ -7,14 +7,38 @@ from typing import Annotated
 
 import typer
 
+from service.access.roles import Role
+
 app = typer.Typer(
     name="vigil",
     help="A control plane for SGLang inference servers on GPU nodes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+tokens = typer.Typer(no_args_is_help=True, help="Let people and programs in, and let them in no more.")
+app.add_typer(tokens, name="token")
 UrlOption = Annotated[str, typer.Option("--url", envvar="VIGIL_URL", help="Where the service answers.")]
 DEFAULT_URL = "http://127.0.0.1:8080"
+ServiceOption = Annotated[
+    str | None, typer.Option("--url", help="Through the service there; by default in the database on this machine.")
+]
+
+
+@app.callback()
+def _(
+    token_file: Annotated[
+        Path | None,
+        typer.Option(envvar="VIGIL_TOKEN_FILE", help="A file of mode 600 with the token; or set VIGIL_TOKEN."),
+    ] = None,
+) -> None:
+    from service.cli.credentials import TokenUnusable, headers, use_token_file
+
+    try:
+        if token_file is not None:
+            use_token_file(token_file)
+        headers()
+    except TokenUnusable as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 @app.command()
@@ -24,10 +48,15 @@ def serve(
 ) -> None:
     """Run the service. Settings come from VIGIL_… variables."""
     from service.cli.serving import serve_until_ended
+    from service.operations.opening import UnsafeSettings
     from service.settings import Settings
 
     given = {name: value for name, value in {"host": host, "port": port}.items() if value is not None}
-    serve_until_ended(Settings().model_copy(update=given))
+    try:
+        serve_until_ended(Settings().model_copy(update=given))
+    except UnsafeSettings as error:
+        typer.echo(f"not started: {error}", err=True)
+        raise typer.Exit(2) from error
 
 
 @app.command()
@@ -151,3 +180,39 @@ def draft_rename(  # what an operator may say
     engine = {"profile": profile, "engine_version": engine_version}
     body = wish | {name: value for name, value in engine.items() if value is not None}
     raise typer.Exit(command.run(url=url, node=node, body=body, as_json=as_json))
+
+
+@tokens.command("create")
+def create_token(
+    name: Annotated[str, typer.Argument(help="Stands with everything that is done with the token.")],
+    *,
+    role: Annotated[Role, typer.Option(help="What it may do.")],
+    expires_days: Annotated[float | None, typer.Option(min=0.01, max=36500, help="After so many days.")] = None,
+    url: ServiceOption = None,
+) -> None:
+    """Make a token: it is printed this once. Code 0: done, 1: refused, 2: no answer."""
+    from service.cli import tokens as command
+
+    raise typer.Exit(command.create(name, role=role, days=expires_days, url=url))
+
+
+@tokens.command("list")
+def list_tokens(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="The answer as it is.")] = False,
+    url: ServiceOption = None,
+) -> None:
+    """List the tokens that are not revoked: whose, which role, when last used."""
+    from service.cli import tokens as command
+
+    raise typer.Exit(command.show(as_json=as_json, url=url))
+
+
+@tokens.command("revoke")
+def revoke_token(
+    name: Annotated[str, typer.Argument(help="The name or id of the token.")], *, url: ServiceOption = None
+) -> None:
+    """Revoke a token for good; at once with --url, in the database within 5 seconds."""
+    from service.cli import tokens as command
+
+    raise typer.Exit(command.revoke(name, url=url))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from service.cli.credentials import headers
 from service.remote.http import RequestFailed, open_client
 
 SLACK_S = 15
@@ -16,18 +17,22 @@ async def get_json(
     url: str, path: str, *, params: dict[str, Any] | None = None, timeout_s: float = 0
 ) -> tuple[int, Any]:
     """Return status and document of one GET; Unreachable if the service cannot be reached."""
-    return await _ask("GET", url, path, timeout_s=timeout_s, params=params)
+    return await ask("GET", url, path, timeout_s=timeout_s, params=params)
 
 
 async def post_json(url: str, path: str, body: dict[str, Any], *, timeout_s: float) -> tuple[int, Any]:
     """Return status and document of one POST; Unreachable if the service cannot be reached or is lost meanwhile."""
-    return await _ask("POST", url, path, timeout_s=timeout_s, json=body)
+    return await ask("POST", url, path, timeout_s=timeout_s, json=body)
 
 
-async def _ask(method: str, url: str, path: str, *, timeout_s: float, **request: Any) -> tuple[int, Any]:
+async def ask(method: str, url: str, path: str, *, timeout_s: float = 0, **request: Any) -> tuple[int, Any]:
+    """Return status and document of one request; Unreachable if the service cannot be reached.
+
+    It carries the token of `credentials`; redirects are not followed, so nobody else gets that.
+    """
     try:
-        async with open_client(url, headers={}, timeout_s=timeout_s + SLACK_S) as client:
+        async with open_client(url, headers=headers(), timeout_s=timeout_s + SLACK_S) as client:
             response = await client.request(method, f"/api/v1{path}", **request)
-            return response.status_code, response.json()
+            return response.status_code, response.json() if response.content else None
     except RequestFailed as error:
         raise Unreachable(f"{url} does not answer: {type(error).__name__}") from error

@@ -9,7 +9,8 @@ from service.access.roles import Role
 from service.access.tokens import RANDOM_BYTES, digest_of, token_of
 from service.db import tokens as token_queries
 from service.db.tables import Token
-from service.ids import new_id
+from service.errors import InvalidInput
+from service.ids import is_name, new_id
 
 FIRST_NAME = "admin"
 FIRST_MAKER = "vigil"
@@ -18,7 +19,12 @@ FIRST_MAKER = "vigil"
 async def grant(
     session: AsyncSession, name: str, *, role: Role, expires_at: datetime | None, actor: str, at: datetime
 ) -> tuple[Token, str]:
-    """Make a token; returns its row and, for the only time, itself. NameTaken if the name is in use."""
+    """Make a token; returns its row and, for the only time, itself.
+
+    InvalidInput if the name is none, NameTaken if it is in use.
+    """
+    if not is_name(name):
+        raise InvalidInput(f"{name!r} is no name: lower case letters, digits, '.', '_' and '-', at most 63")
     await token_queries.require_free_token_name(session, name)
     token = token_of(secrets.token_bytes(RANDOM_BYTES))
     return await _keep(session, token, name, role=role, expires_at=expires_at, actor=actor, at=at), token

@@ -1,26 +1,34 @@
 """Launches: what one attempt did, and its log."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import PlainTextResponse, Response, StreamingResponse
+from fastapi.responses import PlainTextResponse, Response
 
 from service.access.roles import Role
-from service.api.access import GuardedRoute, needs
+from service.api.access import GuardedRoute, caller_of, needs
 from service.api.dependencies import Id, PageNeeded, Parts, PartsNeeded
+from service.api.limits import EVENT_STREAM, HeldStream
 from service.api.log_stream import follow
 from service.api.problems import problems
 from service.api.schemas.acceptance import AcceptanceSamplePublic, sample_public
 from service.api.schemas.common import Page
 from service.api.schemas.servers import LaunchPublic, launch_public
+from service.clock import to_text
 from service.db import acceptance as acceptance_queries
 from service.db import servers as server_queries
 from service.db.tables import Launch, Node, Server
-from service.errors import ChannelRefused, InvalidInput, NodeUnreachable, NotFound, RemoteCommandFailed, RemoteTimeout
+from service.errors import (
+    ChannelRefused,
+    InvalidInput,
+    NodeUnreachable,
+    NotFound,
+    RemoteCommandFailed,
+    RemoteTimeout,
+    TooManyStreams,
+)
 
 router = APIRouter(prefix="/launches", tags=["launches"], route_class=GuardedRoute)
-EVENT_STREAM = "text/event-stream"
 LOG_ERRORS = (NodeUnreachable, RemoteTimeout, ChannelRefused, RemoteCommandFailed)
 MAX_LOG_BYTES = 1_048_576
 
@@ -57,7 +65,7 @@ async def list_launch_acceptance(launch: Id, parts: PartsNeeded, page: PageNeede
             "after them.",
             "content": {"text/plain": {"schema": {"type": "string"}}, EVENT_STREAM: {"schema": {"type": "string"}}},
         },
-        **problems(NotFound, InvalidInput, *LOG_ERRORS),
+        **problems(NotFound, InvalidInput, TooManyStreams, *LOG_ERRORS),
     },
 )
 @needs(Role.VIEWER)
@@ -76,11 +84,16 @@ async def read_launch_log(
     if offset is not None and tail is not None:
         raise InvalidInput("give offset or tail, not both")
     row, _, node = await _load(parts, launch)
+    if row.files_removed_at is not None:
+        removed = f"the log of launch {row.id} was removed from node {node.name} at {to_text(row.files_removed_at)}"
+        raise NotFound(
+            removed, remedy="Set VIGIL_KEEP_LAUNCH_FILES_DAYS to keep the logs of later launches for longer."
+        )
     remote = await parts.control.node_session(node)
     if EVENT_STREAM in request.headers.get("accept", ""):
         start = offset if offset is not None else _last_event(request)
-        stream: AsyncIterator[bytes] = follow(parts.control, remote, row, start=start)
-        return StreamingResponse(stream, media_type=EVENT_STREAM, headers={"Cache-Control": "no-cache"})
+        seat = parts.gate.seats.take(caller_of(request), parts.control.now())
+        return HeldStream(follow(parts.control, remote, row, start=start), seat)
     part = await remote.read_log(row.id, offset=offset or 0, tail_lines=tail, contains=contains, limit_bytes=limit)
     headers = {"X-Log-Next-Offset": str(part.next_offset), "X-Log-Size": str(part.size)}
     return Response(part.data, media_type="text/plain; charset=utf-8", headers=headers)
