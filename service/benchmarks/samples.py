@@ -70,6 +70,16 @@ def power_limit_w(samples: Sequence[Sample]) -> float | None:
     return min(limits, default=None)
 
 
+def other_traffic(samples: Sequence[Sample]) -> float | None:
+    """Return the most requests that ran or waited before the client sent any; None when there were none."""
+    counts = [
+        (sample.counters.running_requests or 0) + (sample.counters.queued_requests or 0)
+        for sample in samples
+        if sample.stage is ClientStage.PREPARING and sample.counters is not None
+    ]
+    return max(counts, default=0) or None
+
+
 def sample_documents(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """Return the samples as plain values, thinned out evenly to at most KEPT_SAMPLES of each kind."""
     kept = [

@@ -2,16 +2,24 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable, Mapping
 
 from service.db import history
 from service.db.tables import Operation
 from service.errors import RemoteError, VigilError
 from service.logs import EventLog
-from service.operations import crashing, journal, launching, stopping
+from service.operations import benchmarking, crashing, journal, launching, stopping
 from service.operations.control import Control
 from service.servers.operation import OperationState, OperationStep
 
 RETRY_FIRST_S = 0.5
+_CARRY_OUT: Mapping[OperationStep, Callable[[Control, str], Awaitable[Operation | None]]] = {
+    OperationStep.STOPPING: stopping.stop,
+    OperationStep.STARTING: launching.start,
+    OperationStep.MEASURING: benchmarking.go_on,
+    OperationStep.CANCELING: benchmarking.cancel,
+}
+"""What carries a step out; it may return an operation that follows."""
 _events = EventLog("operations")
 
 
@@ -76,13 +84,8 @@ class OperationRunner:
         if operation.state is not OperationState.RUNNING:
             return False
         match operation.step:
-            case OperationStep.STOPPING:
-                begun = await stopping.stop(self._control, operation_id)
-                if begun is not None:
-                    self.submit(begun)
-                    return False
-            case OperationStep.STARTING:
-                begun = await launching.start(self._control, operation_id)
+            case OperationStep.STOPPING | OperationStep.STARTING | OperationStep.MEASURING | OperationStep.CANCELING:
+                begun = await _CARRY_OUT[operation.step](self._control, operation_id)
                 if begun is not None:
                     self.submit(begun)
                     return False

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from service.db import history
 from service.db.tables import Launch, Node, Operation, Server
 from service.errors import IllegalMove, OperationInProgress, VigilError
-from service.operations import claims, crashing, diagnoses, journal, launching, transitioning
+from service.operations import benchmarking, claims, crashing, diagnoses, journal, launching, transitioning
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
 from service.profiles.profile import Profile
@@ -64,7 +64,7 @@ async def accept_restart(
 
 
 async def stop(control: Control, operation_id: str) -> Operation | None:
-    """Carry out the stopping step of a stop, restart or cleanup.
+    """Carry out the stopping step of a stop, restart or cleanup; a benchmark run on the server is ended first.
 
     A fault of the way to the node is raised for the caller to try again: nothing is concluded from silence. Returns the
     restart that a policy begins after a crash.
@@ -78,6 +78,7 @@ async def stop(control: Control, operation_id: str) -> Operation | None:
     if launch is not None:
         launching.require_contact(node)
         remote = await control.node_session(node)
+        await benchmarking.end_for_stop(control, remote, server.id)
         await _end_process(control, remote, operation, server, launch)
         proof = await _prove(control, remote, launch)
     begun = await _conclude(control, operation, proof)

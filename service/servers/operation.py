@@ -11,6 +11,8 @@ class OperationKind(StrEnum):
     RESTART = "restart"
     CLEANUP = "cleanup"
     """Vigil's own: after a launch ended by itself, sweep what is left and prove it gone."""
+    BENCHMARK = "benchmark"
+    """Clients on the server's node measure it, one after the other."""
 
 
 class OperationState(StrEnum):
@@ -34,4 +36,8 @@ class OperationStep(StrEnum):
     """Files to the node, then the supervisor."""
     WATCHING = "watching"
     """The process runs; the operation waits for ready or failed."""
+    MEASURING = "measuring"
+    """A benchmark client runs on the node, or is about to."""
+    CANCELING = "canceling"
+    """The benchmark client is being ended."""
     DONE = "done"

@@ -112,6 +112,23 @@ CLIENT_ENVIRONMENT: Mapping[str, str] = {
 `OPENAI_API_KEY` besides; it is a secret and so not here."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClientKey:
+    """The one key that a client can send, None for a server without one."""
+
+    value: str | None = field(default=None, repr=False)
+    can_flush: bool = True
+    """False when the server takes another key for flushing its cache than for requests (facts: SGLang §3.2)."""
+
+
+def client_key(secret_arguments: Mapping[str, str]) -> ClientKey:
+    """Return the key for a server that was started with these secret arguments."""
+    key, admin_key = secret_arguments.get("api-key"), secret_arguments.get("admin-api-key")
+    if key is None:
+        return ClientKey(admin_key)
+    return ClientKey(key, can_flush=admin_key in {None, key})
+
+
 def client_module(engine_version: str | None) -> str:
     """Return the module to run; an unknown version is taken for a new one."""
     version = parse_version(engine_version)

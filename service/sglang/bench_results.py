@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from service.sglang.arguments import SECRET_ARGUMENTS
 from service.sglang.bench_client import Backend
 
 Json = str | int | float | bool | None | Mapping[str, "Json"] | Sequence["Json"]
@@ -84,6 +85,8 @@ SERVER_FIELDS = (
     "speculative_draft_model_path",
 )
 """What of `server_info` is kept. The object also holds `api_key` and, since 0.5.23, the whole command line."""
+SECRET_FIELDS = (*(name.replace("-", "_") for name in sorted(SECRET_ARGUMENTS)), "launch_command")
+"""What of `server_info` must not leave the node, at whatever depth: an adopted server may have a key in its command."""
 _READ = frozenset(
     {
         *("backend", "dataset_name", "request_rate", "max_concurrency", "random_input_len", "random_output_len"),

@@ -9,6 +9,7 @@ from service.benchmarks.run_order import run_order
 from service.benchmarks.samples import (
     KEPT_SAMPLES,
     energy_of,
+    other_traffic,
     power_limit_w,
     read_samples,
     sample_documents,
@@ -103,3 +104,11 @@ def test_many_samples_are_thinned_out() -> None:
 def test_a_line_that_is_no_sample_is_left_out(text: bytes) -> None:
     good = line(1, 0, metrics="")
     assert len(read_samples(text + b"\n" + good)) == 1
+
+
+def test_requests_of_others_before_the_first_of_the_client_are_told() -> None:
+    busy = "sglang:num_running_reqs 3.0\nsglang:num_queue_reqs 1.0\n"
+    quiet = "sglang:num_running_reqs 0.0\nsglang:num_queue_reqs 0.0\n"
+    assert other_traffic(read_samples(line(0, 0, metrics=quiet) + b"\n" + line(9, 2, metrics=busy))) is None
+    assert other_traffic(read_samples(line(0, 0, metrics=quiet) + b"\n" + line(1, 0, metrics=busy))) == 4
+    assert other_traffic(()) is None

@@ -22,7 +22,7 @@ from service.db import servers as server_queries
 from service.db.history import TransitionFilter
 from service.db.tables import Server
 from service.errors import IdempotencyKeyReused, IllegalMove, InvalidInput, NotFound, OperationInProgress, Overtaken
-from service.operations import stopping
+from service.operations import benchmarking, stopping
 from service.operations.changes import OPERATIONS_CHANGED
 from service.servers.operation import OperationKind, OperationState
 from service.servers.states import Reason
@@ -68,22 +68,30 @@ async def get_operation(operation: Id, parts: PartsNeeded) -> OperationPublic:
 async def cancel_operation(
     operation: Id, parts: PartsNeeded, actor: ActorNeeded, request: Request, key: IdempotencyKey = None
 ) -> JSONResponse:
-    """Cancel a launch or restart that is under way: the server is stopped with proof. The answer is that stop."""
+    """Cancel what is under way.
+
+    A launch or restart: the server is stopped with proof, and the answer is that stop. A benchmark: its client is ended
+    on the node, the server goes on, and the answer is the operation itself, which ends once the client has.
+    """
 
     async def act(session: AsyncSession) -> Answer:
         row = await history.get_operation(session, operation)
         if row.state is not OperationState.RUNNING:
             raise IllegalMove(f"operation {row.id} has ended: {row.state}")
-        if row.kind not in {OperationKind.LAUNCH, OperationKind.RESTART}:
-            raise IllegalMove(f"a {row.kind} cannot be canceled: it would leave the server in between")
         server = await session.get_one(Server, row.server_id)
-        stop = await stopping.accept_stop(session, server, at=parts.control.now(), actor=actor)
+        match row.kind:
+            case OperationKind.LAUNCH | OperationKind.RESTART:
+                follow = await stopping.accept_stop(session, server, at=parts.control.now(), actor=actor)
+            case OperationKind.BENCHMARK:
+                follow = await benchmarking.accept_cancel(session, row, at=parts.control.now())
+            case _:
+                raise IllegalMove(f"a {row.kind} cannot be canceled: it would leave the server in between")
         return Answer(
             status.HTTP_202_ACCEPTED,
-            operation_public(stop, server.name),
-            f"/api/v1/operations/{stop.id}",
+            operation_public(follow, server.name),
+            f"/api/v1/operations/{follow.id}",
             changed=[server.id, server.node_id, OPERATIONS_CHANGED],
-            operation=stop,
+            operation=follow,
         )
 
     return await carry_out(parts, request, key, act)

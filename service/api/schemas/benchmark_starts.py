@@ -1,0 +1,33 @@
+"""What a request for a benchmark run says, and what it is answered."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.api.schemas.history import OperationPublic
+from service.benchmarks.run_order import MAX_REPEATS
+from service.benchmarks.workload import DEFAULT_REPEATS
+
+
+class BenchmarkRunCreate(BaseModel):
+    """A run that is asked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    server: str = Field(description="The name or id of a server that is ready.", examples=["llama"])
+    benchmark: str = Field(description="The name or id of a benchmark, or a preset's name.", examples=["smoke"])
+    repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = Field(
+        default=DEFAULT_REPEATS,
+        description="How often each point of load is measured; fewer than five often leave a difference unproven.",
+    )
+
+
+class BenchmarkRunAccepted(BaseModel):
+    """A run that was accepted: follow it at `Location`."""
+
+    id: str
+    server: str
+    benchmark: str
+    repeats: int
+    steps: int = Field(description="Points of load times repeats: so often the client is run.")
+    operation: OperationPublic
