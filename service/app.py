@@ -12,7 +12,20 @@ from service.api import openapi, problems
 from service.api.access import Gate, require_guarded
 from service.api.dependencies import Parts
 from service.api.pages import pages_router
-from service.api.routes import drafts, history, launches, nodes, operational, preflights, profiles, servers, waiting
+from service.api.routes import (
+    benchmark_starts,
+    drafts,
+    events,
+    history,
+    launches,
+    nodes,
+    operational,
+    preflights,
+    profiles,
+    servers,
+    tokens,
+    waiting,
+)
 from service.db import migrating
 from service.db.engine import Database, prepare_state_dir
 from service.operations.control import Control
@@ -35,7 +48,19 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lambda app: _running(app, settings),
         generate_unique_id_function=_operation_id,
     )
-    for routes in (nodes, drafts, profiles, preflights, servers, waiting, launches, history):
+    for routes in (
+        nodes,
+        drafts,
+        profiles,
+        preflights,
+        servers,
+        waiting,
+        launches,
+        history,
+        events,
+        tokens,
+        benchmark_starts,
+    ):
         app.include_router(require_guarded(routes.router), prefix=API_PREFIX)
     app.include_router(require_guarded(operational.router))
     app.include_router(require_guarded(pages_router()))
@@ -63,6 +88,8 @@ async def _running(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
         await open_to_callers(control)
         gate = Gate(settings, TokenBook(database, control.now))
         await stack.enter_async_context(gate.keeping_up())
+        await control.feed.start()
+        stack.push_async_callback(control.feed.close)
         app.state.gate = gate
         app.state.parts = Parts(control=control, runner=runner, gate=gate)
         await fleet.start()

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from service.api.access import SCHEME
+from service.api.limits import EVENT_STREAM
 from service.api.problems import MEDIA_TYPE, example
 from service.api.schemas.common import Problem
 from service.errors import VigilError
@@ -43,6 +44,7 @@ def document(app: FastAPI) -> dict[str, Any]:
         for path in made["paths"].values():
             for operation in path.values():
                 _use_problems(operation)
+                _use_events(operation)
         schemas.pop("HTTPValidationError", None)
         schemas.pop("ValidationError", None)
         made["components"]["schemas"] = dict(sorted(schemas.items()))
@@ -70,3 +72,10 @@ def _use_problems(operation: dict[str, Any]) -> None:
     if answer and "application/json" in answer.get("content", {}):
         answer["content"].pop("application/json")
         answer["content"].setdefault(MEDIA_TYPE, {"schema": {"$ref": "#/components/schemas/Problem"}})
+
+
+def _use_events(operation: dict[str, Any]) -> None:
+    """Let a stream of events be described by its model alone; FastAPI calls it a string besides."""
+    stream = operation["responses"].get("200", {}).get("content", {}).get(EVENT_STREAM)
+    if stream and "$ref" in stream["schema"]:
+        stream["schema"].pop("type")

@@ -7,6 +7,10 @@ from collections.abc import Iterable
 NODES_CHANGED = "nodes"
 """The key of a node that was added or deleted."""
 OPERATIONS_CHANGED = "operations"
+EVENTS_WRITTEN = "events written"
+"""Published by the database after each commit that wrote events."""
+EVENTS_FED = "events fed"
+"""Published once they were read for all who follow them."""
 
 
 class Changes:

@@ -10,8 +10,9 @@ from service.clock import utc_now
 from service.db.engine import Database
 from service.db.tables import Node
 from service.nodes.endpoint import Agent, Credential, Endpoint, KeyFile
-from service.operations.changes import Changes
+from service.operations.changes import EVENTS_WRITTEN, Changes
 from service.operations.contacts import ContactBook
+from service.operations.event_feed import EventFeed
 from service.operations.live import Live
 from service.remote.connections import Connections
 from service.remote.node import NodeSession
@@ -33,9 +34,12 @@ class Control:
     """Held, by node, while an engine there judges arguments."""
     now: Callable[[], datetime] = utc_now
     contacts: ContactBook = field(init=False)
+    feed: EventFeed = field(init=False)
 
     def __post_init__(self) -> None:
         self.contacts = ContactBook(self.database)
+        self.feed = EventFeed(self.database, self.changes)
+        self.database.on_event = lambda: self.changes.publish(EVENTS_WRITTEN)
 
     async def node_session(self, node: Node) -> NodeSession:
         """Return a session on the node's one connection, opened if need be; a RemoteError says why not.
