@@ -62,9 +62,10 @@ class Launch:
         yield self._fact(effort=self._effort())
 
     def metrics(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return the samples that are wanted, of one replica whose counters move."""
+        """Return the samples that are wanted, of one replica whose counters move and that does not speculate."""
         moved = time.time() * 900
-        text = "".join(f"{name}{{{_LABELS}}} {moved if 'token' in name else 31:.1f}\n" for name in names)
+        told = [name for name in names if not name.startswith("sglang:spec_")]
+        text = "".join(f"{name}{{{_LABELS}}} {moved if 'token' in name else 31:.1f}\n" for name in told)
         return {"k": "metrics", "launch": self.id, "at": time.time(), "text": text}
 
     def _log_line(self) -> dict[str, Any]:
