@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import col, select
 
@@ -84,11 +83,6 @@ async def list_operations(
     if state is not None:
         query = query.where(col(Operation.state) == state)
     return await fetch_page(session, query, col(Operation.id), request)
-
-
-async def forget_answers(session: AsyncSession, before: datetime) -> None:
-    """Delete the remembered answers that are older than an instant."""
-    await session.execute(delete(IdempotencyRecord).where(col(IdempotencyRecord.created_at) < before))
 
 
 async def find_remembered_answer(session: AsyncSession, scope: str, key: str) -> IdempotencyRecord | None:

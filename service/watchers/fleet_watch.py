@@ -1,24 +1,21 @@
 """Keeps one watcher task per node, and says which jobs are done by the clock."""
 
 import asyncio
-from datetime import timedelta
 from functools import partial
 
-from service.db import history
 from service.db import nodes as node_queries
 from service.db.tables import Node
 from service.errors import RemoteError
 from service.logs import EventLog
 from service.nodes.contact import Contact
-from service.operations import backups, inventories, recording
+from service.operations import backups, inventories, recording, retention
 from service.operations.changes import NODES_CHANGED
 from service.operations.control import Control
 from service.operations.runner import OperationRunner
 from service.watchers.node_watcher import NodeWatcher
 from service.watchers.timetable import Timetable
 
-ANSWERS_KEPT_H = 24
-"""How long the answer under an idempotency key is remembered."""
+RETENTION_EVERY_S = 3600
 BACKUP_LOOK_S = 600
 """How often it is looked whether a backup is due."""
 OFFSETS_EVERY_S = 60
@@ -44,9 +41,12 @@ class FleetWatch:
     async def start(self) -> None:
         """Begin to watch every node."""
         self._main = asyncio.create_task(self._follow_nodes(), name="fleet watch")
-        self._timetable.every(self._control.settings.inventory_interval_s, "inventory", self._look_again)
+        control = self._control
+        self._timetable.every(control.settings.inventory_interval_s, "inventory", self._look_again)
         self._timetable.every(OFFSETS_EVERY_S, "offsets", self._keep_offsets)
-        self._timetable.every(3600, "idempotency", self._forget_answers, is_vital=False)
+        self._timetable.every(
+            RETENTION_EVERY_S, "retention", partial(retention.clean_up, self._control), is_vital=False
+        )
         if self._control.settings.backup_dir is not None:
             self._timetable.every(BACKUP_LOOK_S, "backups", partial(backups.keep_up, self._control), is_vital=False)
         self._timetable.start()
@@ -92,12 +92,6 @@ class FleetWatch:
         await asyncio.gather(task, return_exceptions=True)
         await self._control.connections.forget(node_id)
         self._control.live.forget_node(node_id)
-
-    async def _forget_answers(self) -> None:
-        """Let go of answers that nobody will ask for again."""
-        before = self._control.now() - timedelta(hours=ANSWERS_KEPT_H)
-        async with self._control.database.write() as session:
-            await history.forget_answers(session, before)
 
     async def _keep_offsets(self) -> None:
         await recording.record_offsets(self._control)

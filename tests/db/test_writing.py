@@ -1,18 +1,17 @@
 """Writers at the same moment: one wins, nothing is lost; on both dialects."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import func
 from sqlmodel import col, select
 
-from service.db import history
 from service.db import servers as server_queries
 from service.db.engine import Database
 from service.db.paging import PageRequest
 from service.db.servers import ServerFilter
-from service.db.tables import GpuClaim, IdempotencyRecord, Node, Profile, Server, Transition
+from service.db.tables import GpuClaim, Node, Profile, Server, Transition
 from service.errors import GpuTaken, InvalidInput, Overtaken, PortTaken, VigilError
 from service.ids import new_id
 from service.nodes.contact import Contact
@@ -155,16 +154,3 @@ async def test_instants_come_back_aware(database: Database) -> None:
     await add_servers(database, "a")
     async with database.read() as session:
         assert (await server_queries.get_server(session, "a")).created_at == NOW
-
-
-async def test_old_answers_are_forgotten_and_young_ones_are_not(database: Database) -> None:
-    def answer(key: str, at: datetime) -> IdempotencyRecord:
-        return IdempotencyRecord(scope="s", key=key, body_hash="h", status=201, headers={}, created_at=at)
-
-    async with database.write() as session:
-        session.add_all([answer("old", NOW - timedelta(hours=25)), answer("young", NOW)])
-    async with database.write() as session:
-        await history.forget_answers(session, NOW - timedelta(hours=24))
-    async with database.read() as session:
-        assert await history.find_remembered_answer(session, "s", "old") is None
-        assert await history.find_remembered_answer(session, "s", "young") is not None

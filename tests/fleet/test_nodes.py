@@ -191,10 +191,10 @@ async def test_readiness_names_who_does_not_watch(world: World) -> None:
     await world.take_in(world.borealis)
     live, long_ago = world.api.parts.control.live, datetime.now(UTC) - timedelta(hours=1)
     live.fleet_at = live.jobs["offsets"].known_at = long_ago
-    live.jobs["idempotency"].known_at = long_ago - timedelta(hours=2)
+    live.jobs["retention"].known_at = long_ago - timedelta(hours=2)
     answer = await world.api.http.get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["late"] == ["fleet watch", "offsets"]
     live.fleet_at = live.jobs["offsets"].known_at = datetime.now(UTC)
     answer = await world.api.http.get("/readyz")
-    assert (answer.status_code, answer.json()["late_upkeep"]) == (200, ["idempotency"])
+    assert (answer.status_code, answer.json()["late_upkeep"]) == (200, ["retention"])

@@ -202,6 +202,9 @@ class LaunchPublic(BaseModel):
     )
     hang_evidence: dict[str, Any] | None = Field(description="Stacks, nvidia-smi and log of a suspected hang.")
     leftovers: dict[str, Any] | None = Field(description="What the last proof of its end found; null before one.")
+    files_removed_at: Instant | None = Field(
+        description="Since when its log is gone from the node, because of its age."
+    )
 
 
 class ServerCreated(BaseModel):
