@@ -27,7 +27,9 @@ VigilError
 │   │   ├── CheckpointUnsound   a file of it is cut off, garbled, or changed while it was copied
 │   │   ├── DestinationExists   nothing is written over
 │   │   ├── NoRoom              the node's disk has no room for the copy
+│   │   ├── AlreadyImported     the result file is there as a run
 │   │   └── WaitPointless       the awaited state will not come by itself
+│   ├── ResultFileRejected      what was sent is no benchmark result
 │   ├── WaitTimedOut            the awaited state did not come in time
 │   └── IdempotencyKeyReused    the same key with another body
 ├── RemoteError                 the node, or the way to it
@@ -282,12 +284,29 @@ class NoRoom(Conflict):
     remedy = "Make room, or give a destination on another disk of the node."
 
 
+class AlreadyImported(Conflict):
+    """The same result file was imported for the same profile; `context['run']` is the run."""
+
+    code = "already_imported"
+    title = "This file was imported before"
+    remedy = "Use the run that the context names: counted twice, a measurement would seem surer than it is."
+
+
 class WaitPointless(Conflict):
     """The awaited state will not come by itself."""
 
     code = "wait_pointless"
     title = "Waiting is pointless"
     remedy = "Read the detail; launch, stop or mend the server."
+
+
+class ResultFileRejected(RequestRejected):
+    """What was sent is no benchmark result that can be read; `context['reason']` says why in one word."""
+
+    code = "result_file_rejected"
+    status = 422
+    title = "This is not a benchmark result that can be read"
+    remedy = "Import a result file of a tool that docs/benchmarks.md names."
 
 
 class WaitTimedOut(RequestRejected):

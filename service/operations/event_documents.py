@@ -92,6 +92,35 @@ class OperationTold(Document):
     detail: str | None
 
 
+class AcceptLengths(Document):
+    """Tokens per verify step of both sides, where speculation is on: the usual cause."""
+
+    baseline: float | None
+    candidate: float | None
+
+
+class RegressedPoint(Document):
+    """One point of load at which a run is worse."""
+
+    load: str
+    metric: str
+    unit: str
+    baseline: float | None
+    candidate: float | None
+    ratio: float | None = Field(description="Candidate over baseline.")
+    accept_length: AcceptLengths | None
+
+
+class BenchmarkRegressed(Document):
+    """A run is worse than the baseline of its profile; the whole is in GET /benchmark-comparisons."""
+
+    run_id: str
+    baseline_run_id: str
+    profile_id: str | None
+    benchmark: str | None
+    points: list[RegressedPoint]
+
+
 DOCUMENTS: Mapping[EventKind, type[Document]] = {
     EventKind.SERVER_MOVED: ServerMoved,
     EventKind.CONTACT_CHANGED: ContactChanged,
@@ -103,5 +132,6 @@ DOCUMENTS: Mapping[EventKind, type[Document]] = {
     EventKind.OPERATION_BEGAN: OperationTold,
     EventKind.OPERATION_ADVANCED: OperationTold,
     EventKind.OPERATION_ENDED: OperationTold,
+    EventKind.BENCHMARK_REGRESSED: BenchmarkRegressed,
 }
 """Every kind has a document."""

@@ -22,6 +22,8 @@ class EventKind(StrEnum):
     OPERATION_ADVANCED = "operation_advanced"
     """An operation has come to its next step."""
     OPERATION_ENDED = "operation_ended"
+    BENCHMARK_REGRESSED = "benchmark_regressed"
+    """A run is worse than the baseline of its profile."""
 
 
 class DeliveryState(StrEnum):
