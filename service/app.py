@@ -28,6 +28,7 @@ from service.api.routes import (
 )
 from service.db import migrating
 from service.db.engine import Database, prepare_state_dir
+from service.db.holding import held
 from service.operations.control import Control
 from service.operations.opening import open_to_callers, require_safe
 from service.operations.runner import OperationRunner
@@ -71,11 +72,12 @@ def create_app(settings: Settings) -> FastAPI:
 
 @asynccontextmanager
 async def _running(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
-    """Migrate and open the database, resume operations, watch the nodes; at the end close all in reverse."""
+    """Hold, migrate and open the database, resume operations, watch the nodes; at the end close all in reverse."""
     require_safe(settings)
     prepare_state_dir(settings.resolved_state_dir())
-    migrating.upgrade(settings.resolved_database_url())
     async with AsyncExitStack() as stack:
+        stack.enter_context(held(settings.resolved_database_url()))
+        migrating.upgrade(settings.resolved_database_url())
         database = Database(settings.resolved_database_url())
         stack.push_async_callback(database.close)
         connections = Connections(open_deadline_s=settings.connect_deadline_s)
