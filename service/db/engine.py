@@ -12,7 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 
 from service.db import outbox
 
-
 READERS_AT_ONCE = 16
 """As many as there are connections to read on; all are kept, since each has a thread of its own."""
 
