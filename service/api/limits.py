@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Self
 
@@ -15,6 +16,7 @@ from service.access.roles import Caller
 from service.errors import BodyTooSlow, InvalidInput, TooLarge, TooManyStreams, Unauthenticated
 
 EVENT_STREAM = "text/event-stream"
+GOODBYE_S = 5
 
 
 async def with_body(request: Request, *, limit_bytes: int, deadline_s: float) -> Request:
@@ -133,6 +135,8 @@ class HeldStream(StreamingResponse):
                 await super().__call__(scope, receive, send)
         except Unauthenticated as error:
             last = f'event: error\ndata: {{"code": "{error.code}", "detail": "{error.detail}"}}\n\n'
-            await send({"type": "http.response.body", "body": last.encode(), "more_body": False})
+            with suppress(TimeoutError):  # a reader who takes nothing is not waited for
+                async with asyncio.timeout(GOODBYE_S):
+                    await send({"type": "http.response.body", "body": last.encode(), "more_body": False})
         finally:
             await self._events.aclose()

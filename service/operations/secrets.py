@@ -8,6 +8,8 @@ from pathlib import Path
 from service.errors import SecretUnavailable
 from service.profiles.profile import SecretReference
 
+OWN_VARIABLES = frozenset({"VIGIL_ADMIN_TOKEN", "VIGIL_TOKEN", "VIGIL_DATABASE_URL"})
+"""What opens Vigil itself: an operator who could send it to an engine of his own would be an admin."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -18,8 +20,10 @@ def resolve(references: Mapping[str, SecretReference]) -> dict[str, str]:
 
 def _read(name: str, reference: SecretReference) -> str:
     if reference.env is not None:
-        value = os.environ.get(reference.env, "")
         place = f"environment variable {reference.env}"
+        if reference.env in OWN_VARIABLES:
+            raise SecretUnavailable(f"{name}: {place} is Vigil's own, and goes to no engine")
+        value = os.environ.get(reference.env, "")
     else:
         path = Path(reference.file or "")
         place = f"file {path}"
