@@ -18,7 +18,7 @@ from service.db.benchmark_tables import BenchmarkResult, BenchmarkRun
 from service.db.benchmarks import MeasuredRepeat, NewRun, RunSubject
 from service.db.tables import Launch, Node, Operation, Profile, Server
 from service.errors import IllegalMove, InvalidInput, NotFound, RemoteCommandFailed, SecretUnavailable
-from service.operations import journal, launching, provenance
+from service.operations import comparing, journal, launching, provenance
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
 from service.operations.measuring import Repeat, RepeatFailed, Subject, end_client, measure
@@ -105,7 +105,7 @@ async def cancel(control: Control, operation_id: str) -> None:
     await _end_clients(await control.node_session(work.node), work)
     at = control.now()
     async with control.database.write() as session:
-        await benchmark_queries.end_run(session, work.run.id, RunState.CANCELED, at=at)
+        await comparing.conclude(session, work.run.id, RunState.CANCELED, at=at)
         await journal.end(session, operation_id, OperationState.CANCELED, at=at)
     _publish(control, work)
 
@@ -121,7 +121,7 @@ async def end_for_stop(control: Control, remote: NodeSession, server_id: str) ->
     await _end_clients(remote, work)
     state = RunState.CANCELED if operation.state is OperationState.CANCELED else _outcome(work)
     async with control.database.write() as session:
-        await benchmark_queries.end_run(session, run.id, state, at=control.now(), problem=operation.problem)
+        await comparing.conclude(session, run.id, state, at=control.now(), problem=operation.problem)
     control.changes.publish(run.id)
 
 
@@ -264,7 +264,7 @@ async def _conclude(control: Control, work: _Work, problem: Mapping[str, object]
         operation = await session.get_one(Operation, work.operation.id)
         if operation.state is not OperationState.RUNNING:
             return
-        await benchmark_queries.end_run(session, work.run.id, state, at=at, problem=told)
+        await comparing.conclude(session, work.run.id, state, at=at, problem=told)
         outcome = OperationState.FAILED if has_failed else OperationState.SUCCEEDED
         await journal.end(session, operation.id, outcome, at=at, problem=told if has_failed else None)
     _publish(control, work)
