@@ -8,17 +8,23 @@ from typing import Annotated
 import typer
 
 from service.access.roles import Role
+from service.cli.commands import following, nodes, profiles, servers
+from service.cli.commands.groups import OperatorGroup
+from service.cli.options import DEFAULT_URL, GpusOption, JsonOption, ServerArgument, UrlOption, chosen_gpus
 
 app = typer.Typer(
     name="vigil",
+    cls=OperatorGroup,
     help="A control plane for SGLang inference servers on GPU nodes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 tokens = typer.Typer(no_args_is_help=True, help="Let people and programs in, and let them in no more.")
 app.add_typer(tokens, name="token")
-UrlOption = Annotated[str, typer.Option("--url", envvar="VIGIL_URL", help="Where the service answers.")]
-DEFAULT_URL = "http://127.0.0.1:8080"
+app.add_typer(nodes.app, name="nodes")
+app.add_typer(profiles.app, name="profiles")
+app.add_typer(servers.app, name="servers")
+app.add_typer(following.operations, name="operations")
 ServiceOption = Annotated[
     str | None, typer.Option("--url", help="Through the service there; by default in the database on this machine.")
 ]
@@ -127,17 +133,23 @@ def restore(
     raise typer.Exit(command.put_back(file, replaces=force))
 
 
+for command in (servers.launch, servers.stop, servers.restart, following.logs, following.events):
+    app.command()(command)
+
+
 @app.command()
 def wait(
-    server: Annotated[str, typer.Argument(help="The name or id of the server.")],
+    server: ServerArgument,
+    *,
     until: Annotated[str, typer.Option(help="ready or stopped.")] = "ready",
     timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds to wait at most.")] = 900,
+    as_json: JsonOption = False,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
     """Wait for a server with a live line; exit code 0: it is there, 1: it failed or never will, 2: time is up."""
     from service.cli import waiting
 
-    raise typer.Exit(waiting.run(url=url, server=server, until=until, timeout_s=timeout_s))
+    raise typer.Exit(waiting.run(url=url, server=server, until=until, timeout_s=timeout_s, as_json=as_json))
 
 
 @app.command()
@@ -146,19 +158,18 @@ def preflight(
     node: Annotated[str | None, typer.Argument(help="The node it would run on.")] = None,
     *,
     server: Annotated[str | None, typer.Option(help="Instead: the next launch of this server.")] = None,
-    gpus: Annotated[str | None, typer.Option(help="Indexes or uuids of GPUs, with commas.")] = None,
+    gpus: GpusOption = None,
     port: Annotated[int | None, typer.Option(help="The port; by default the node's first free one.")] = None,
     shows_all: Annotated[bool, typer.Option("--all", help="Show what passed, too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The answer as it is.")] = False,
+    as_json: JsonOption = False,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
     """Check what a launch would run into, launching nothing; exit code 0: it may be launched, 1: a check fails."""
     from service.cli import preflight as command
 
-    chosen = [int(item) if item.isdigit() else item for item in gpus.split(",")] if gpus else None
-    wish = {"server": server, "profile": profile, "node": node, "gpus": chosen, "port": port}
+    wish = {"server": server, "profile": profile, "node": node, "gpus": chosen_gpus(gpus), "port": port}
     given = {name: value for name, value in wish.items() if value is not None}
-    raise typer.Exit(command.run(url=url, wish=given, as_json=as_json, shows_all=shows_all))
+    raise typer.Exit(command.show(url=url, wish=given, as_json=as_json, shows_all=shows_all))
 
 
 @app.command("draft-rename")

@@ -1,57 +1,64 @@
-"""`vigil preflight`: what a launch would run into, as a table and an exit code."""
+"""`vigil preflight`: what a launch would run into, as a table and an exit code; and what refused one."""
 
-import asyncio
-import json
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from service.cli.asking import Api, Refused, run
+from service.cli.output import ExitCode, note, print_json, say
+from service.cli.tables import Column, print_table
 
-from service.cli.client import Unreachable, post_json
-
-CLEAR, REFUSED, USAGE = 0, 1, 3
-PATIENCE_S = 120
-_HTTP_OK = 200
 _STYLES = {"fail": "bold red", "warn": "yellow", "skipped": "dim", "pass": "green"}
+Check = Mapping[str, Any]
 
 
-def run(*, url: str, wish: dict[str, Any], as_json: bool, shows_all: bool) -> int:
+def show(*, url: str, wish: dict[str, Any], as_json: bool, shows_all: bool) -> int:
     """Ask for a preflight and print it, the worst first; exit code 0 when a launch would be let through, else 1."""
-    console = Console()
-    try:
-        status, document = asyncio.run(post_json(url, "/preflights", wish, timeout_s=PATIENCE_S))
-    except Unreachable as error:
-        console.print(str(error), highlight=False)
-        return USAGE
-    if status != _HTTP_OK:
-        console.print(f"{document['detail']}. {document['remedy']}", highlight=False, soft_wrap=True)
-        return USAGE
-    if as_json:
-        console.print_json(json.dumps(document))
-    else:
-        _print(console, document, shows_all=shows_all)
-    return REFUSED if document["outcome"] == "fail" else CLEAR
+
+    async def work(api: Api) -> int:
+        document = await api.change("POST", "/preflights", wish)
+        if as_json:
+            print_json(document)
+        else:
+            _print(document, shows_all=shows_all)
+        return ExitCode.REFUSED if document["outcome"] == "fail" else ExitCode.OK
+
+    return run(url, work)
 
 
-def _print(console: Console, document: dict[str, Any], *, shows_all: bool) -> None:
+def tell_refusal(refusal: Refused, command: str, *, overridden: Collection[str]) -> ExitCode:
+    """Say which checks refused a launch, what mends each, and the command that overrides them.
+
+    A problem of another kind is raised again.
+    """
+    preflight = refusal.problem.get("context", {}).get("preflight")
+    if preflight is None:
+        raise refusal
+    failed = [check for check in preflight["checks"] if check["outcome"] == "fail" and check["code"] not in overridden]
+    note(str(refusal))
+    for check in failed:
+        note(f"  {check['code']}: {check['found']}" + (f"\n    remedy: {check['remedy']}" if check["remedy"] else ""))
+    options = [f"--override {code}" for code in [*overridden, *(check["code"] for check in failed)]]
+    note(f"if you know better: {command} {' '.join(options)}")
+    return ExitCode.REFUSED
+
+
+def _print(document: Mapping[str, Any], *, shows_all: bool) -> None:
     checks = sorted(document["checks"], key=lambda check: list(_STYLES).index(check["outcome"]))
     shown = [check for check in checks if shows_all or check["outcome"] in {"fail", "warn"}]
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("outcome", "check", "found", "remedy"):
-        table.add_column(heading, overflow="fold")
-    for check in shown:
-        cells = check["outcome"], check["code"], check["found"], check["remedy"] or ""
-        table.add_row(Text(cells[0], style=_STYLES[cells[0]]), *(Text(cell) for cell in cells[1:]))
     if shown:
-        console.print(table)
+        print_table(COLUMNS, shown, empty="")
     counts = ", ".join(f"{_count(checks, outcome)} {outcome}" for outcome in _STYLES if _count(checks, outcome))
     version = document["engine_version"] or "of unknown version"
-    console.print(
-        f"{document['node']}:{document['port']}, SGLang {version}: {counts} in {document['took_s']:.1f} s",
-        highlight=False,
-    )
+    say(f"{document['node']}:{document['port']}, SGLang {version}: {counts} in {document['took_s']:.1f} s")
 
 
-def _count(checks: list[dict[str, Any]], outcome: str) -> int:
+def _count(checks: Sequence[Check], outcome: str) -> int:
     return sum(check["outcome"] == outcome for check in checks)
+
+
+COLUMNS = (
+    Column("outcome", lambda check: check["outcome"], styles=_STYLES),
+    Column("check", lambda check: check["code"]),
+    Column("found", lambda check: check["found"]),
+    Column("remedy", lambda check: check["remedy"]),
+)

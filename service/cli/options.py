@@ -1,0 +1,41 @@
+"""Options and arguments that several commands have, in one wording."""
+
+from typing import Annotated
+
+import typer
+
+from service.cli.completion import nodes, profiles, servers
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+DEFAULT_WAIT_S = 900
+
+
+def _http_url(value: str) -> str:
+    if not value.startswith(("http://", "https://")):
+        raise typer.BadParameter("an address begins with http:// or https://")
+    return value.rstrip("/")
+
+
+UrlOption = Annotated[
+    str, typer.Option("--url", envvar="VIGIL_URL", callback=_http_url, help="Where the service answers.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, in the shapes of the API.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")]
+WaitOption = Annotated[bool, typer.Option("--wait", help="Wait until it is there, with a live line.")]
+TimeoutOption = Annotated[float, typer.Option("--timeout", min=0, help="With --wait: seconds to wait at most.")]
+OverrideOption = Annotated[
+    list[str] | None,
+    typer.Option("--override", metavar="CHECK", help="Launch although this check fails; may be given several times."),
+]
+GpusOption = Annotated[str | None, typer.Option(help="Indexes or uuids of GPUs, with commas.")]
+ServerArgument = Annotated[str, typer.Argument(help="The name or id of the server.", autocompletion=servers)]
+NodeArgument = Annotated[str, typer.Argument(help="The name or id of the node.", autocompletion=nodes)]
+ProfileArgument = Annotated[str, typer.Argument(help="The name or id of the profile.", autocompletion=profiles)]
+ServerOption = Annotated[str | None, typer.Option("--server", help="Only of this server.", autocompletion=servers)]
+NodeOption = Annotated[str | None, typer.Option("--node", help="Only of this node.", autocompletion=nodes)]
+ProfileOption = Annotated[str | None, typer.Option("--profile", help="Only of this profile.", autocompletion=profiles)]
+
+
+def chosen_gpus(text: str | None) -> list[int | str] | None:
+    """Return the GPUs that an option names: numbers are indexes, the rest uuids."""
+    return [int(item) if item.isdigit() else item for item in text.split(",")] if text else None
