@@ -1,4 +1,4 @@
-// Sends one wish: at most once at a time, with a key of its own that stays while the wish does.
+// Sends one wish: never twice at once, with a key that stays while its answer is not known.
 import { useMemo, useState } from "react";
 
 import { asTrouble, type Trouble } from "../api/problem";
@@ -9,22 +9,21 @@ export interface Sending<T> {
   isUnderWay: boolean;
   trouble: Trouble | null;
   go: () => Promise<void>;
-  done: T | null;
 }
 
 export function useSending<T>(wish: Wish, onDone: (answer: T) => void): Sending<T> {
   const said = JSON.stringify(wish);
-  const key = useMemo(() => newKey(), [said]);
+  const [turn, setTurn] = useState(0);
+  const key = useMemo(() => newKey(), [said, turn]);
   const [isUnderWay, setUnderWay] = useState(false);
   const [trouble, setTrouble] = useState<Trouble | null>(null);
-  const [done, setDone] = useState<T | null>(null);
   const go = async (): Promise<void> => {
     if (isUnderWay) return;
     setUnderWay(true);
     setTrouble(null);
     try {
       const answer = await send<T>(wish, key);
-      setDone(answer);
+      setTurn((before) => before + 1);
       onDone(answer);
     } catch (error) {
       setTrouble(asTrouble(error));
@@ -32,5 +31,5 @@ export function useSending<T>(wish: Wish, onDone: (answer: T) => void): Sending<
       setUnderWay(false);
     }
   };
-  return { key, isUnderWay, trouble, go, done };
+  return { key, isUnderWay, trouble, go };
 }

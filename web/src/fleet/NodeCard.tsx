@@ -34,7 +34,7 @@ export const NodeCard = memo(function NodeCard({ node, states }: Props): JSX.Ele
           <GpuGrid gpus={inventory.gpus} states={states} />
           {inventory.gpu_error && <p className="small flag flag-lost">{inventory.gpu_error}</p>}
           <p className="small muted">
-            {inventory.gpus.length > 0 && <>{inventory.gpus[0]?.name} · </>}
+            {inventory.gpus[0] && <>{inventory.gpus[0].name}, GiB used, </>}
             looked at <Age at={inventory.at} />
           </p>
         </>

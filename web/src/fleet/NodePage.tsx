@@ -13,6 +13,7 @@ import { Page } from "../ui/Page";
 import { TroubleNote } from "../ui/TroubleNote";
 import { gib, plain } from "../ui/words";
 import { GpuGrid } from "./GpuGrid";
+import { LookAgain } from "./LookAgain";
 import { ServerRow } from "./ServerRow";
 import "./Fleet.css";
 
@@ -21,7 +22,7 @@ export default function NodePage({ name }: { name: string }): JSX.Element {
   const trouble = useStore(fleet, (value) => value.trouble);
   const node = nodes?.get(name);
   return (
-    <Page title={name}>
+    <Page title={name} actions={node && <LookAgain node={node} />}>
       {node ? (
         <Known node={node} />
       ) : nodes ? (

@@ -13,7 +13,9 @@ export function StartBars({ history }: { history: StartupHistory }): JSX.Element
   const starts = history.starts.slice(0, MOST);
   if (starts.length === 0) return <Empty title="No start of this profile has become ready yet" />;
   const longest = Math.max(...starts.map((start) => start.ready_after_s));
-  const phases = PHASE_ORDER.filter((phase) => starts.some((start) => start.phases.some((item) => item.phase === phase)));
+  const isSeen = (phase: Phase): boolean =>
+    starts.some((start) => start.phases.some((item) => item.phase === phase && item.duration_s > longest / 200));
+  const phases = PHASE_ORDER.filter(isSeen);
   return (
     <figure className="stack tight">
       {history.last && <LastStart last={history.last} />}

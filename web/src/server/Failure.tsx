@@ -14,11 +14,11 @@ interface Props {
 
 export function Failure({ server, launch }: Props): JSX.Element {
   const diagnosis = server.launch?.diagnosis ?? null;
+  const more = diagnosis ? beyond(server.message ?? "", diagnosis.summary) : null;
   return (
     <Note tone="failure" title={`Failed: ${diagnosis?.summary ?? server.message ?? "nobody knows why"}`}>
-      {diagnosis && server.message && server.message !== diagnosis.summary && <p>{server.message}</p>}
+      {more && <p>{more}</p>}
       {diagnosis ? <Cause diagnosis={diagnosis} /> : <p>No known cause was found in its log; read the end of it.</p>}
-      {server.launch?.exit_code != null && <p className="small">Exit code {server.launch.exit_code}</p>}
       {launch?.preflight && <WarnedBefore checks={launch.preflight.checks} overridden={launch.preflight.overridden} />}
       {server.operation && (
         <p className="small">
@@ -27,6 +27,11 @@ export function Failure({ server, launch }: Props): JSX.Element {
       )}
     </Note>
   );
+}
+
+/** A message often begins with the summary of the cause: only what it adds is said. */
+function beyond(message: string, summary: string): string {
+  return message.startsWith(summary) ? message.slice(summary.length).trim().replace(/^\((.*)\)$/, "$1") : message;
 }
 
 export function Cause({ diagnosis }: { diagnosis: Diagnosis }): JSX.Element {

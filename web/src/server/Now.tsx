@@ -17,12 +17,12 @@ interface Props {
 
 export function Now({ server, launch }: Props): JSX.Element {
   return (
-    <div className="stack" role="status" aria-label="What it is doing">
+    <section className="stack" aria-label="What it is doing">
       <Headline server={server} launch={launch} />
       {server.findings.map((finding) => (
         <FindingNote key={finding.id} finding={finding} />
       ))}
-    </div>
+    </section>
   );
 }
 

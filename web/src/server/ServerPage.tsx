@@ -1,5 +1,5 @@
 // One server: what it is doing and how that is known, or its history.
-import type { JSX } from "react";
+import { useEffect, useRef, type JSX } from "react";
 
 import { api, answerOf } from "../api/client";
 import type { Server } from "../api/types";
@@ -10,6 +10,7 @@ import { useResource } from "../live/resource";
 import { useStore } from "../live/store";
 import { to } from "../route";
 import { Age } from "../ui/Age";
+import { announce } from "../ui/announce";
 import { Empty } from "../ui/Empty";
 import { Loading } from "../ui/Loaded";
 import { Note } from "../ui/Note";
@@ -47,6 +48,7 @@ export default function ServerPage({ name, tab }: Props): JSX.Element {
 }
 
 function Known({ server, tab }: { server: Server; tab: Props["tab"] }): JSX.Element {
+  useSaying(server);
   return (
     <Page
       title={server.name}
@@ -108,6 +110,17 @@ function Present({ server }: { server: Server }): JSX.Element {
       )}
     </>
   );
+}
+
+/** Says what matters as it changes, to who listens instead of looking: not the progress, which never rests. */
+function useSaying(server: Server): void {
+  const verdict = server.state === "starting" ? server.verdict?.verdict : undefined;
+  const said = `${server.name} is ${server.state}${verdict ? `, ${plain(verdict)}` : ""}`;
+  const before = useRef(said);
+  useEffect(() => {
+    if (before.current !== said) announce(said);
+    before.current = said;
+  }, [said]);
 }
 
 function ContactLost({ server }: { server: Server }): JSX.Element | null {

@@ -41,7 +41,9 @@ function TimeLeft({ eta }: { eta: Eta }): JSX.Element {
   return (
     <span>
       Ready in about <strong className="number">{wholeSeconds(eta.remaining_p50_s)}</strong>
-      {eta.remaining_p90_s > eta.remaining_p50_s && <>, at most {wholeSeconds(eta.remaining_p90_s)} nine times in ten</>}{" "}
+      {wholeSeconds(eta.remaining_p90_s) !== wholeSeconds(eta.remaining_p50_s) && (
+        <>, nine times in ten within {wholeSeconds(eta.remaining_p90_s)}</>
+      )}{" "}
       <span className="muted">{from}</span>
     </span>
   );

@@ -54,7 +54,6 @@ function Row({ stay, usual, longest }: { stay: Stay; usual: Usual; longest: numb
         {phaseName(phase)}
         {progress && (
           <span className="muted small number">
-            {" "}
             {progress.done} of {progress.total} {progress.unit}
           </span>
         )}
