@@ -57,7 +57,7 @@ class Seats:
         self._taken: dict[str, set[Seat]] = defaultdict(set)
 
     def take(self, caller: Caller, now: datetime) -> "Seat":
-        """Return a seat that is entered with `async with`, or given back; TooManyStreams if there is none left."""
+        """Return a seat, to be entered with `async with` at once; TooManyStreams if there is none left."""
         mine = len(self._taken.get(caller.key, ()))
         if mine >= self._most_per_caller:
             raise TooManyStreams(f"{caller.actor} holds {mine} waits and streams, as many as one may")
@@ -78,7 +78,7 @@ class Seats:
             seat.end()
 
     def leave(self, seat: "Seat", key: str) -> None:
-        """Take a seat back; a second time does nothing."""
+        """Take a seat back."""
         self._taken[key].discard(seat)
         if not self._taken[key]:
             del self._taken[key]
@@ -99,10 +99,6 @@ class Seat:
         self._is_over = True
         if self._is_entered:
             self._timeout.reschedule(asyncio.get_running_loop().time())
-
-    def give_back(self) -> None:
-        """Leave the seat without having entered it."""
-        self._seats.leave(self, self._key)
 
     async def __aenter__(self) -> Self:
         await self._timeout.__aenter__()

@@ -56,7 +56,8 @@ class Guarded:
 @asynccontextmanager
 async def guarded_app(state_dir: Path, **settings: Any) -> AsyncIterator[Guarded]:
     """Give an application that asks for tokens, with a first admin."""
-    app = create_app(Settings(state_dir=state_dir, admin_token=SecretStr(ADMIN), **settings))
+    given = {"admin_token": SecretStr(ADMIN), **settings}
+    app = create_app(Settings(state_dir=state_dir, **given))
     async with app.router.lifespan_context(app):
         transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
         async with httpx2.AsyncClient(transport=transport, base_url="http://vigil", timeout=30) as http:

@@ -138,7 +138,7 @@ def test_a_router_whose_routes_are_not_guarded_is_not_taken() -> None:
     "header", ["", "Bearer", "Bearer ", f"Basic {ADMIN}", ADMIN, f"Bearer {ADMIN} x", f"Bearer {ADMIN}x", "Bearer ä"]
 )
 async def test_a_header_that_is_no_bearer_token(guarded: Guarded, header: str) -> None:
-    answer = await guarded.api.http.get("/api/v1/nodes", headers={"Authorization": header.encode("latin-1")})
+    answer = await guarded.api.http.get("/api/v1/nodes", headers=[(b"authorization", header.encode("latin-1"))])
     assert_refused(answer, header)
     assert ADMIN not in answer.text
 
