@@ -8,6 +8,7 @@ VigilError
 │   ├── BodyTooSlow             the body did not come in time
 │   ├── TooManyStreams          waits and streams at once
 │   ├── InvalidInput            a field breaks a rule
+│   ├── TargetRefused           a webhook's address is one that Vigil does not call
 │   ├── NotFound                no such node, profile, server, launch or operation
 │   ├── Conflict                it would contradict what is there
 │   │   ├── NameTaken
@@ -131,6 +132,15 @@ class InvalidInput(RequestRejected):
     status = 422
     title = "The request does not fit its schema"
     remedy = "Correct the fields named in errors and send it again."
+
+
+class TargetRefused(RequestRejected):
+    """The address of a webhook is not an http or https one, or stands for a machine that Vigil does not call."""
+
+    code = "target_refused"
+    status = 422
+    title = "Vigil does not call this address"
+    remedy = "Give the address of a receiver elsewhere, or allow its network in VIGIL_WEBHOOK_NETWORKS."
 
 
 class NotFound(RequestRejected):

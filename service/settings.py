@@ -3,7 +3,7 @@
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import Field, SecretStr
+from pydantic import Field, IPvAnyNetwork, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -68,6 +68,8 @@ class Settings(BaseSettings):
     """How many launches of a server are kept at most."""
     keep_launch_files_days: float = Field(default=30, ge=1)
     """For how long an ended launch keeps its directory, log and all, on its node."""
+    webhook_networks: tuple[IPvAnyNetwork, ...] = ()
+    """Networks that webhooks may call although they are loopback, link-local or the like, such as ["127.0.0.0/8"]."""
     log_level: str = "INFO"
 
     def resolved_state_dir(self) -> Path:

@@ -9,7 +9,7 @@ from service.api.limits import EVENT_STREAM, HeldStream
 from service.clock import to_text
 from service.logs import EventLog
 from service.operations.control import Control
-from service.operations.event_feed import Wanted, document_text, frame
+from service.operations.event_feed import Wanted, frame, gap_text
 
 KEEP_ALIVE_S = 15.0
 STALLED_S = 60.0
@@ -63,11 +63,3 @@ async def follow(control: Control, wanted: Wanted, *, after: int | None) -> Asyn
             told_s = clock()
         if not stretch.told:
             await feed.wait(position, timeout_s=max(0.0, KEEP_ALIVE_S - (clock() - told_s)))
-
-
-def gap_text(after: int, resume_after: int, at_text: str) -> str:
-    """Return the document that tells a reader what is missing and from where it goes on."""
-    lost = f"the events after {after} up to {resume_after} are not kept any more"
-    unknown = f"no event has the id {after}: this is another database, or an older one"
-    detail = f"{lost if resume_after > after else unknown}; read the lists for what is so now"
-    return document_text({"kind": "gap", "at": at_text, "after": after, "resume_after": resume_after, "detail": detail})

@@ -9,6 +9,8 @@ NODES_CHANGED = "nodes"
 OPERATIONS_CHANGED = "operations"
 EVENTS_WRITTEN = "events written"
 """Published by the database after each commit that wrote events."""
+WEBHOOKS_CHANGED = "webhooks"
+"""The key of a webhook that was made or deleted; a delivery that somebody asks for is published under its id."""
 EVENTS_FED = "events fed"
 """Published once they were read for all who follow them."""
 

@@ -190,6 +190,14 @@ def document_text(document: dict[str, object]) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
+def gap_text(after: int, resume_after: int, at_text: str) -> str:
+    """Return the document that tells a reader what is missing and from where it goes on."""
+    lost = f"the events after {after} up to {resume_after} are not kept any more"
+    unknown = f"no event has the id {after}: this is another database, or an older one"
+    detail = f"{lost if resume_after > after else unknown}; read the lists for what is so now"
+    return document_text({"kind": "gap", "at": at_text, "after": after, "resume_after": resume_after, "detail": detail})
+
+
 def frame(kind: str, event_id: int, text: str) -> bytes:
     """Return a server-sent event; JSON holds no line break, so its text is one line."""
     return f"id: {event_id}\nevent: {kind}\ndata: {text}\n\n".encode()

@@ -1,11 +1,13 @@
-"""HTTP: to servers on a node through its SSH connection, and to Vigil itself for the command line.
+"""HTTP: to servers on a node through its SSH connection, to Vigil itself for the command line, and to webhooks.
 
 The only module that imports httpx2 (and httpcore2, the layer below that it brings). A request to a node rides on a TCP
 channel of the SSH connection, so nothing listens here or there for it, and channels are kept for the next request.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterable, Mapping
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,6 +20,8 @@ from service.errors import ChannelRefused, RemoteError
 from service.remote.sessions import TcpChannel
 from service.remote.ssh import SshConnection
 
+RequestClient = httpx2.AsyncClient
+"""What the clients of this module are."""
 RequestFailed = httpx2.HTTPError
 """What a request through a client of this module raises when there is no answer."""
 NotConnected = httpx2.ConnectError
@@ -25,6 +29,10 @@ NotConnected = httpx2.ConnectError
 KEPT_CHANNELS = 8
 KEPT_FOR_S = 60.0
 BODY_LIMIT_BYTES = 2**20
+IGNORED_BYTES = 2**16
+"""So much of an answer that nobody reads is taken in, for the other side's sake."""
+LOOKUPS_AT_ONCE = 2
+"""A lookup that hangs holds a thread of a pool that others use, too."""
 
 
 class AskError(StrEnum):
@@ -49,6 +57,8 @@ class Answer:
     error: AskError | None = None
     is_cut: bool = False
     """The body was longer than what was kept."""
+    detail: str = ""
+    """What the library says of an error."""
 
 
 def node_client(
@@ -60,8 +70,14 @@ def node_client(
     Redirects are answers, not instructions; proxies and other settings of the environment do not count.
     """
     address = f"[{host}]" if ":" in host else host
+    pool = httpcore2.AsyncConnectionPool(
+        max_connections=None,
+        max_keepalive_connections=KEPT_CHANNELS,
+        keepalive_expiry=KEPT_FOR_S,
+        network_backend=_ChannelBackend(connection),
+    )
     return httpx2.AsyncClient(
-        transport=_ChannelTransport(connection),
+        transport=_PoolTransport(pool),
         base_url=f"http://{address}:{port}",
         timeout=timeout_s,
         follow_redirects=False,
@@ -74,6 +90,50 @@ def open_client(base_url: str, *, headers: Mapping[str, str], timeout_s: float) 
     return httpx2.AsyncClient(
         base_url=base_url, headers=dict(headers), timeout=timeout_s, follow_redirects=False, trust_env=False
     )
+
+
+def outgoing_client(refuse: Callable[[str], None]) -> httpx2.AsyncClient:
+    """Return a client for addresses that somebody gave us.
+
+    A name is looked up at every connect, and `refuse` raises OSError for an address that must not be called: what a
+    name stood for earlier does not count. No connection is kept, no redirect followed, no proxy used.
+    """
+    pool = httpcore2.AsyncConnectionPool(
+        ssl_context=ssl.create_default_context(),
+        max_connections=None,
+        max_keepalive_connections=0,
+        network_backend=_OutgoingBackend(refuse),
+    )
+    return httpx2.AsyncClient(transport=_PoolTransport(pool), follow_redirects=False, trust_env=False)
+
+
+async def post(
+    client: httpx2.AsyncClient, url: str, *, content: bytes, headers: Mapping[str, str], deadline_s: float
+) -> Answer:
+    """Send bytes and return the status that came of it, or an error; the body of the answer is not looked at."""
+    status: int | None = None
+    ignored = 0
+    try:
+        async with (
+            asyncio.timeout(deadline_s),
+            client.stream("POST", url, content=content, headers=headers, timeout=deadline_s) as response,
+        ):
+            status = response.status_code
+            async for chunk in response.aiter_raw():
+                ignored += len(chunk)
+                if ignored > IGNORED_BYTES:
+                    break
+    except (TimeoutError, httpx2.TimeoutException):
+        return Answer(status, error=None if status else AskError.TIMEOUT, detail=f"no answer within {deadline_s:g} s")
+    except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL) as error:
+        return Answer(status, error=None if status else AskError.BROKEN, detail=str(error) or type(error).__name__)
+    return Answer(status)
+
+
+async def look_up(host: str, port: int) -> list[str]:
+    """Return the addresses that a name stands for; OSError when there is none."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(item[4][0]) for item in found))
 
 
 async def ask(  # noqa: PLR0913  # all but three have a default
@@ -109,16 +169,11 @@ async def ask(  # noqa: PLR0913  # all but three have a default
     return Answer(status, bytes(body))
 
 
-class _ChannelTransport(httpx2.AsyncBaseTransport):
-    """httpx2's requests over httpcore2's pool, whose connections are channels of one SSH connection."""
+class _PoolTransport(httpx2.AsyncBaseTransport):
+    """httpx2's requests over httpcore2's pool, which connects as it was told to."""
 
-    def __init__(self, connection: SshConnection) -> None:
-        self._pool = httpcore2.AsyncConnectionPool(
-            max_connections=None,
-            max_keepalive_connections=KEPT_CHANNELS,
-            keepalive_expiry=KEPT_FOR_S,
-            network_backend=_ChannelBackend(connection),
-        )
+    def __init__(self, pool: httpcore2.AsyncConnectionPool) -> None:
+        self._pool = pool
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         with _as_httpx_errors():
@@ -185,6 +240,37 @@ class _ChannelBackend(httpcore2.AsyncNetworkBackend):
         except RemoteError as error:
             raise httpcore2.ConnectError(str(error)) from error
         return _ChannelStream(channel)
+
+
+class _OutgoingBackend(httpcore2.AsyncNetworkBackend):
+    """Connects to an address that was looked at, never to a name: between two lookups it may stand for another."""
+
+    def __init__(self, refuse: Callable[[str], None]) -> None:
+        self._refuse = refuse
+        self._sockets = httpcore2.AnyIOBackend()
+        self._lookups = asyncio.Semaphore(LOOKUPS_AT_ONCE)
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109  # httpcore2's signature
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            async with self._lookups:
+                addresses = await look_up(host.removeprefix("[").removesuffix("]"), port)
+            for address in addresses:
+                self._refuse(address)
+        except OSError as error:
+            raise httpcore2.ConnectError(error.strerror or str(error)) from error
+        for address in addresses[:-1]:
+            try:
+                return await self._sockets.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                continue
+        return await self._sockets.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
 
 
 class _ChannelStream(httpcore2.AsyncNetworkStream):

@@ -15,6 +15,7 @@ from service.api.schemas.events import AnyEvent, StreamedEvent
 from service.app import create_app
 from service.db import events as event_queries
 from service.db.tables import GpuClaim
+from service.nodes.contact import Contact
 from service.operations import event_feed, events
 from service.operations.control import Control
 from service.operations.event_documents import DOCUMENTS, ContactChanged, VerdictChanged
@@ -110,7 +111,7 @@ async def test_filters(service: Served) -> None:
     await tell(control, 2, node_id="nd_2")
     await tell(control, 3, server_id="sv_2")
     async with control.database.write() as session:
-        document = ContactChanged(before="ok", after="lost", code="node_unreachable", message="4")
+        document = ContactChanged(before=Contact.OK, after=Contact.LOST, code="node_unreachable", message="4")
         events.publish(
             session,
             EventKind.CONTACT_CHANGED,
