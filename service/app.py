@@ -25,6 +25,7 @@ from service.api.routes import (
     servers,
     tokens,
     waiting,
+    webhooks,
 )
 from service.db import migrating
 from service.db.engine import Database, prepare_state_dir
@@ -36,6 +37,7 @@ from service.operations.token_book import TokenBook
 from service.remote.connections import Connections
 from service.settings import Settings
 from service.watchers.fleet_watch import FleetWatch
+from service.watchers.webhook_delivery import WebhookCourier
 
 API_PREFIX = "/api/v1"
 COLLECTOR_THRESHOLDS = (50_000, 10, 10)
@@ -59,6 +61,7 @@ def create_app(settings: Settings) -> FastAPI:
         launches,
         history,
         events,
+        webhooks,
         tokens,
         benchmark_starts,
     ):
@@ -92,6 +95,9 @@ async def _running(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
         await stack.enter_async_context(gate.keeping_up())
         await control.feed.start()
         stack.push_async_callback(control.feed.close)
+        courier = WebhookCourier(control)
+        stack.push_async_callback(courier.close)
+        courier.start()
         app.state.gate = gate
         app.state.parts = Parts(control=control, runner=runner, gate=gate)
         await fleet.start()
