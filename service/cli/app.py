@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from service.access.roles import Role
-from service.cli.commands import following, nodes, profiles, servers
+from service.cli.commands import applying, bench, following, nodes, profiles, servers
 from service.cli.commands.groups import OperatorGroup
 from service.cli.options import DEFAULT_URL, GpusOption, JsonOption, ServerArgument, UrlOption, chosen_gpus
 
@@ -25,6 +25,7 @@ app.add_typer(nodes.app, name="nodes")
 app.add_typer(profiles.app, name="profiles")
 app.add_typer(servers.app, name="servers")
 app.add_typer(following.operations, name="operations")
+app.add_typer(bench.app, name="bench")
 ServiceOption = Annotated[
     str | None, typer.Option("--url", help="Through the service there; by default in the database on this machine.")
 ]
@@ -133,7 +134,7 @@ def restore(
     raise typer.Exit(command.put_back(file, replaces=force))
 
 
-for command in (servers.launch, servers.stop, servers.restart, following.logs, following.events):
+for command in (servers.launch, servers.stop, servers.restart, following.logs, following.events, applying.apply):
     app.command()(command)
 
 

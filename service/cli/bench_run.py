@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -27,25 +27,35 @@ def begin(url: str, wish: Mapping[str, Any], *, wait_s: float | None, as_json: b
             if as_json:
                 print_json(accepted)
             else:
-                steps = accepted["steps"]
-                say(f"run {accepted['id']}: {accepted['benchmark']} on {accepted['server']}, {steps} clients")
+                for one in _both(accepted):
+                    say(f"run {one['id']}: {one['benchmark']} on {one['server']}, {one['steps']} clients")
             return ExitCode.OK
-        ended = await _follow(api, accepted["id"], wait_s)
+        deadline = time.monotonic() + wait_s
+        ended = [await _follow(api, one["id"], deadline) for one in _both(accepted)]
         if as_json:
-            print_json(ended)
+            print_json(ended[0] if len(ended) == 1 else ended)
         else:
-            _tell(ended)
-        if ended["state"] == "running":
-            note(f"the time is up; run {ended['id']} goes on")
-            return ExitCode.NO_ANSWER
-        return ExitCode.OK if ended["state"] == "succeeded" else ExitCode.REFUSED
+            for one in ended:
+                _tell(one)
+        return _exit_code(ended)
 
     return run(url, work)
 
 
-async def _follow(api: Api, run_id: str, wait_s: float) -> dict[str, Any]:
+def _both(accepted: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [accepted, *([accepted["against"]] if accepted["against"] else [])]
+
+
+def _exit_code(ended: Sequence[Mapping[str, Any]]) -> int:
+    late = [one["id"] for one in ended if one["state"] == "running"]
+    if late:
+        note(f"the time is up; {', '.join(late)} goes on")
+        return ExitCode.NO_ANSWER
+    return ExitCode.OK if all(one["state"] == "succeeded" for one in ended) else ExitCode.REFUSED
+
+
+async def _follow(api: Api, run_id: str, deadline: float) -> dict[str, Any]:
     """Look at a run until it has ended or the time is up; a restart of the service is waited out."""
-    deadline = time.monotonic() + wait_s
     with Console(stderr=True).status(f"{run_id}: asking") as line:
         while True:
             is_late = time.monotonic() >= deadline

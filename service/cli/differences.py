@@ -20,6 +20,11 @@ class Change:
     def __str__(self) -> str:
         return f"{self.field}: {_spoken(self.before)} -> {_spoken(self.after)}"
 
+    def document(self) -> dict[str, object]:
+        """Return it for programs; a value that is not there is left out."""
+        values = {"before": self.before, "after": self.after}
+        return {"field": self.field, **{name: value for name, value in values.items() if value is not NOTHING}}
+
 
 def changes_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
     """Return what differs, objects being compared field by field and lists as a whole; in the order of `before`."""

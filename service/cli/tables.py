@@ -82,8 +82,8 @@ def fitting(widths: Sequence[int], ranks: Sequence[int], room: int | None) -> li
 
 
 def print_facts(facts: Sequence[tuple[str, object]]) -> None:
-    """Print names and values, a line each; what is None is left out."""
-    shown = [(name, printable(str(value))) for name, value in facts if value is not None]
+    """Print names and values, a line each; what is empty is left out."""
+    shown = [(name, printable(str(value))) for name, value in facts if value or value == 0]
     width = max(len(name) for name, _ in shown)
     room = terminal_width()
     if room is None:
