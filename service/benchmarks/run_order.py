@@ -27,3 +27,9 @@ def run_order(workload: Workload, repeats: int) -> tuple[Step, ...]:
         (point, repeat) for repeat in range(repeats) for point in (reversed(points) if repeat % 2 else iter(points))
     ]
     return tuple(Step(position, point, repeat) for position, (point, repeat) in enumerate(visits))
+
+
+def turns_before(*, is_first: bool, repeat_index: int) -> int:
+    """Return how many whole repeats of the other of two runs come before this repeat: ABBAAB…, A is the first one."""
+    is_ahead = is_first == (repeat_index % 2 == 0)
+    return repeat_index if is_ahead else repeat_index + 1

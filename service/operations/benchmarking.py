@@ -18,7 +18,7 @@ from service.db.benchmark_tables import BenchmarkResult, BenchmarkRun
 from service.db.benchmarks import MeasuredRepeat, NewRun, RunSubject
 from service.db.tables import Launch, Node, Operation, Profile, Server
 from service.errors import IllegalMove, InvalidInput, NotFound, RemoteCommandFailed, SecretUnavailable
-from service.operations import comparing, journal, launching, provenance
+from service.operations import comparing, journal, launching, pairing, provenance
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
 from service.operations.measuring import Repeat, RepeatFailed, Subject, end_client, measure
@@ -83,6 +83,8 @@ async def go_on(control: Control, operation_id: str) -> None:
         return
     if work.next_step is None:
         await _conclude(control, work, None)
+        return
+    if not await pairing.is_its_turn(control, work.run, work.next_step):
         return
     launching.require_contact(work.node)
     remote = await control.node_session(work.node)

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from service.benchmarks.run_order import run_order
+from service.benchmarks.comparison import interleaved
+from service.benchmarks.run_order import run_order, turns_before
 from service.benchmarks.samples import (
     KEPT_SAMPLES,
     energy_of,
@@ -38,6 +39,20 @@ def test_each_repeat_visits_every_point_there_and_back() -> None:
         (0, 0), (1, 0), (2, 0), (2, 1), (1, 1), (0, 1), (0, 2), (1, 2), (2, 2),
     ]  # fmt: skip
     assert [step.position for step in steps] == list(range(9))
+
+
+def test_two_runs_take_turns_as_the_comparison_wants_it() -> None:
+    done = {"A": 0, "B": 0}
+    order = ""
+    while len(order) < 12:
+        (turn,) = [
+            name
+            for name, other in (("A", "B"), ("B", "A"))
+            if done[name] < 6 and turns_before(is_first=name == "A", repeat_index=done[name]) <= done[other]
+        ]
+        done[turn] += 1
+        order += turn
+    assert order == interleaved(6)
 
 
 def test_energy_is_of_the_measured_part_alone() -> None:

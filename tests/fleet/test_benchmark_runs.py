@@ -169,6 +169,26 @@ async def test_what_happens_meanwhile_is_told_and_kept(world: World) -> None:
         assert (await world.api.http.get(f"{log}?{query}")).status_code == expected
 
 
+async def test_two_servers_are_measured_in_turns(world: World) -> None:
+    await world.take_in(world.atlas)
+    await world.bring_up()
+    await world.bring_up("two")
+    await define(world)
+    status, _ = await world.api.call(
+        "POST", "/benchmark-runs", {"server": "one", "against": "one", "benchmark": "small"}
+    )
+    assert status == 422
+    accepted = await start(world, repeats=2, against="two")
+    runs = [await until_ended(world, part) for part in (accepted, accepted["against"])]
+    assert [run.state for run in runs] == [RunState.SUCCEEDED] * 2
+    begun = {
+        str(row.result["started_at"]): name
+        for name, run in zip("AB", runs, strict=True)
+        for row in await results_of(world, run.id)
+    }
+    assert "".join(begun[at] for at in sorted(begun)) == "ABBA"
+
+
 async def test_a_canceled_run_leaves_the_server_and_no_client(world: World) -> None:
     await world.take_in(world.atlas)
     await world.bring_up()

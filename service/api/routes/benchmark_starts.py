@@ -18,7 +18,9 @@ from service.api.schemas.history import operation_public
 from service.db import benchmark_definitions
 from service.db import benchmarks as benchmark_queries
 from service.db import servers as server_queries
-from service.db.tables import Node
+from service.db.benchmark_definitions import Definition
+from service.db.benchmark_tables import BenchmarkRun
+from service.db.tables import Node, Operation, Server
 from service.errors import (
     IdempotencyKeyReused,
     IllegalMove,
@@ -27,7 +29,7 @@ from service.errors import (
     OperationInProgress,
     RemoteCommandFailed,
 )
-from service.operations import benchmarking
+from service.operations import benchmarking, pairing
 from service.operations.changes import OPERATIONS_CHANGED
 from service.remote.messages import Refusal
 
@@ -48,31 +50,42 @@ async def start_benchmark_run(
 
     The client is run once for each point of load and repeat. Nothing else is done to the server meanwhile; a stop or
     restart takes the run's place, and `POST /operations/{operation}/cancel` ends it. What was measured is kept.
+
+    With `against` a second server is measured in turns with the first, as a run of its own: both or neither.
     """
+    begun: list[Operation] = []
 
     async def act(session: AsyncSession) -> Answer:
-        server = await server_queries.get_server(session, body.server)
+        servers = [await server_queries.get_server(session, name) for name in (body.server, body.against) if name]
         definition = await benchmark_definitions.get_definition(session, body.benchmark)
-        operation, run = await benchmarking.accept(
-            session, server, definition, repeats=body.repeats, at=parts.control.now(), actor=actor
-        )
-        public = BenchmarkRunAccepted(
-            id=run.id,
-            server=server.name,
-            benchmark=definition.name,
-            repeats=run.repeats,
-            steps=len(definition.workload.points()) * run.repeats,
-            operation=operation_public(operation, server.name),
-        )
+        if len({server.id for server in servers}) < len(servers):
+            raise InvalidInput("against: a server cannot be measured in turns with itself")
+        accepted = [
+            await benchmarking.accept(
+                session, server, definition, repeats=body.repeats, at=parts.control.now(), actor=actor
+            )
+            for server in servers
+        ]
+        runs = [run for _, run in accepted]
+        if len(runs) > 1:
+            pairing.link(*runs)
+        public = [
+            _public(server, definition, operation, run)
+            for server, (operation, run) in zip(servers, accepted, strict=True)
+        ]
+        begun.extend(operation for operation, _ in accepted[1:])
         return Answer(
             status.HTTP_202_ACCEPTED,
-            public,
-            f"/api/v1/benchmark-runs/{run.id}",
-            changed=[server.id, server.node_id, OPERATIONS_CHANGED],
-            operation=operation,
+            public[0].model_copy(update={"against": public[1] if len(public) > 1 else None}),
+            f"/api/v1/benchmark-runs/{runs[0].id}",
+            changed=[*(key for server in servers for key in (server.id, server.node_id)), OPERATIONS_CHANGED],
+            operation=accepted[0][0],
         )
 
-    return await carry_out(parts, request, key, act)
+    answer = await carry_out(parts, request, key, act)
+    for operation in begun:
+        parts.runner.submit(operation)
+    return answer
 
 
 @router.get(
@@ -121,3 +134,14 @@ async def read_benchmark_run_log(
         "X-Benchmark-Client": client_id,
     }
     return Response(part.data, media_type="text/plain; charset=utf-8", headers=headers)
+
+
+def _public(server: Server, definition: Definition, operation: Operation, run: BenchmarkRun) -> BenchmarkRunAccepted:
+    return BenchmarkRunAccepted(
+        id=run.id,
+        server=server.name,
+        benchmark=definition.name,
+        repeats=run.repeats,
+        steps=len(definition.workload.points()) * run.repeats,
+        operation=operation_public(operation, server.name),
+    )

@@ -20,6 +20,11 @@ class BenchmarkRunCreate(BaseModel):
         default=DEFAULT_REPEATS,
         description="How often each point of load is measured; fewer than five often leave a difference unproven.",
     )
+    against: str | None = Field(
+        default=None,
+        description="A second server, measured in turns with the first: ABBA…, repeat by repeat. It is a run of "
+        "its own; compare the two with GET /benchmark-comparisons.",
+    )
 
 
 class BenchmarkRunAccepted(BaseModel):
@@ -31,3 +36,4 @@ class BenchmarkRunAccepted(BaseModel):
     repeats: int
     steps: int = Field(description="Points of load times repeats: so often the client is run.")
     operation: OperationPublic
+    against: "BenchmarkRunAccepted | None" = Field(default=None, description="The run on the second server.")
