@@ -93,6 +93,7 @@ async def go_on(control: Control, operation_id: str) -> None:
     except RepeatFailed as error:
         await _conclude(control, work, error.problem)
     except (RemoteCommandFailed, SecretUnavailable) as error:
+        await _end_clients(remote, work)  # it may have been started before the service was
         await _conclude(control, work, journal.problem_of(error))
     else:
         await _keep(control, work, measured)

@@ -132,3 +132,10 @@ def test_another_object_is_no_result_of_the_client() -> None:
     with pytest.raises(ResultFileRejected) as caught:
         read_own_result(b'{"a": 1}', WORKLOAD, context())
     assert caught.value.reason is RejectionReason.NO_RESULT
+
+
+def test_what_is_known_of_the_server_is_filled_up_by_what_its_client_was_told() -> None:
+    content = (FILES / "sglang-0.5.23.jsonl").read_bytes()
+    server = read_own_result(content, WORKLOAD, context()).result.server
+    assert (server.tp, server.dp, server.kv_cache_dtype, server.model_path) == (1, 1, "auto", "/models/tiny")
+    assert (server.model_id, server.server_instance_id) == ("m", "lnc_1")

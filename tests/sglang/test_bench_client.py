@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from service.sglang.bench_client import (
+    STAGE_MARKS,
+    STAGES,
     ClientProgress,
     ClientRun,
     ClientStage,
@@ -12,6 +14,7 @@ from service.sglang.bench_client import (
     RandomIdsPrompts,
     SharedPrefixPrompts,
     client_command,
+    client_key,
     read_progress,
 )
 
@@ -141,3 +144,26 @@ def test_the_bar_of_the_preparation_is_not_the_measurement() -> None:
 def test_printed_exceptions_are_counted() -> None:
     log = "Starting main benchmark run...\noutput.error='Traceback'\n\r 50%|## | 1/2 [00:01<00:01, 1.0it/s]"
     assert read_progress(log) == ClientProgress(ClientStage.MEASURING, done=1, total=2, failed=1)
+
+
+@pytest.mark.parametrize(
+    ("secrets", "value", "can_flush"),
+    [
+        ({}, None, True),
+        ({"api-key": "k"}, "k", True),
+        ({"admin-api-key": "a"}, "a", True),
+        ({"api-key": "k", "admin-api-key": "a"}, "k", False),
+        ({"api-key": "k", "admin-api-key": "k"}, "k", True),
+    ],
+)
+def test_a_client_has_one_key(secrets: dict[str, str], value: str | None, *, can_flush: bool) -> None:
+    key = client_key(secrets)
+    assert (key.value, key.can_flush) == (value, can_flush)
+    assert value is None or repr(value) not in repr(key)
+
+
+def test_the_marks_lead_through_the_stages() -> None:
+    log = ""
+    for stage, mark in zip(STAGES[1:], STAGE_MARKS, strict=True):
+        log += f"... {mark}\n"
+        assert read_progress(log).stage is stage
