@@ -6,6 +6,7 @@ from datetime import datetime
 from service.db.nodes import NodeContact
 from service.nodes.contact import Contact
 from service.operations.live import Live, LiveJob, LiveNode
+from service.settings import Settings
 
 TURN_TOO_OLD_S = 30
 """A watcher takes a turn each second."""
@@ -16,6 +17,16 @@ FLEET_TOO_OLD_S = 60
 JOB_SLACK_S = 120
 """So much longer than twice its interval a job may take."""
 FLEET_WATCH = "fleet watch"
+
+
+def late_names(settings: Settings, live: Live, nodes: Iterable[NodeContact], now: datetime) -> list[str]:
+    """Return what the fleet is not watched without: late nodes by name, the fleet watch, late vital jobs."""
+    try_limit_s = settings.connect_deadline_s + 2 * settings.retry_max_s + QUEUE_S
+    return [
+        *late_watchers(live, nodes, now, try_limit_s=try_limit_s),
+        *([FLEET_WATCH] if is_fleet_late(live, now) else []),
+        *late_jobs(live, now, is_vital=True),
+    ]
 
 
 def late_watchers(live: Live, nodes: Iterable[NodeContact], now: datetime, *, try_limit_s: float) -> list[str]:

@@ -71,6 +71,13 @@ class Connections:
         for endpoint in [endpoint for endpoint in self._jumps if endpoint not in needed]:
             await self._jumps.pop(endpoint).vacate()
 
+    def counts(self) -> dict[str, int]:
+        """Return how many connections are open, and how many are being opened."""
+        places = [*self._nodes.values(), *self._jumps.values()]
+        is_open = [place.connection is not None and place.connection.is_open for place in places]
+        opening = [place.opening is not None and not place.opening.done() for place in places]
+        return {"open": sum(is_open), "opening": sum(opening)}
+
     async def close(self) -> None:
         """Close every connection."""
         for node_id in list(self._nodes):

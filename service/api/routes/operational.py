@@ -2,18 +2,21 @@
 
 from collections.abc import Sequence
 
-from fastapi import APIRouter
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.api.access import GuardedRoute, needs_no_token
+from service.access.roles import Role
+from service.api.access import GuardedRoute, needs, needs_no_token
 from service.api.dependencies import PartsNeeded
+from service.api.metrics.exposition import CONTENT_TYPE
+from service.api.metrics.meter import Meter
 from service.db import nodes as node_queries
 from service.db.nodes import NodeContact
 from service.operations.control import Control
-from service.operations.lateness import FLEET_WATCH, QUEUE_S, age_s, is_fleet_late, late_jobs, late_watchers
+from service.operations.lateness import age_s, late_jobs, late_names
 
 router = APIRouter(tags=["operational"], route_class=GuardedRoute)
 
@@ -72,14 +75,9 @@ async def get_readiness(parts: PartsNeeded) -> JSONResponse:
 
 
 def _readiness(control: Control, nodes: Sequence[NodeContact]) -> Readiness:
-    now, live, settings = control.now(), control.live, control.settings
-    try_limit_s = settings.connect_deadline_s + 2 * settings.retry_max_s + QUEUE_S
+    now, live = control.now(), control.live
     turns = {node.name: live.node(node.id).turn_at for node in nodes}
-    late = [
-        *late_watchers(live, nodes, now, try_limit_s=try_limit_s),
-        *([FLEET_WATCH] if is_fleet_late(live, now) else []),
-        *late_jobs(live, now, is_vital=True),
-    ]
+    late = late_names(control.settings, live, nodes, now)
     return Readiness(
         is_ready=not late,
         database="ok",
@@ -88,3 +86,20 @@ def _readiness(control: Control, nodes: Sequence[NodeContact]) -> Readiness:
         late=late,
         late_upkeep=late_jobs(live, now, is_vital=False),
     )
+
+
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={200: {"description": "Prometheus' text format 0.0.4.", "content": {"text/plain": {}}}},
+)
+@needs(Role.VIEWER)
+async def get_metrics(request: Request) -> Response:
+    """Tell Prometheus of the fleet as it is now, and what was counted since the service started.
+
+    Labels are names of servers, nodes, profiles and benchmarks; `docs/operations/metrics.md` explains each metric.
+    """
+    meter = request.app.state.meter
+    if not isinstance(meter, Meter):
+        raise TypeError("the application was not started")
+    return Response(await meter.scrape(), media_type=CONTENT_TYPE)
