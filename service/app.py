@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from service.api import openapi, problems
 from service.api.access import Gate, require_guarded
 from service.api.dependencies import Parts
+from service.api.metrics.meter import Meter
 from service.api.pages import pages_router
 from service.api.routes import (
     benchmark_starts,
@@ -98,6 +99,7 @@ async def _running(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
         courier = WebhookCourier(control)
         stack.push_async_callback(courier.close)
         courier.start()
+        app.state.meter = await Meter.begin(control)
         app.state.gate = gate
         app.state.parts = Parts(control=control, runner=runner, gate=gate)
         await fleet.start()
