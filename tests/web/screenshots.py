@@ -110,7 +110,7 @@ async def _launch(api: Api, name: str, profile: str, node: str) -> None:
 
 async def _post(api: Api, path: str, body: object = None) -> Any:
     status, document = await api.call("POST", path, body)
-    if status >= 400:  # noqa: PLR2004  the first status of a refusal
+    if status >= 400:
         raise RuntimeError(f"POST {path}: {document}")
     return document
 
