@@ -13,7 +13,8 @@ from service.db import overview
 from service.db.event_tables import Event
 from service.nodes.contact import Contact
 from service.servers.event import EventKind
-from service.servers.states import Reason, State
+from service.servers.operation import OperationKind, OperationState
+from service.servers.states import LEGAL_MOVES, Reason, State
 
 READ_AT_ONCE = 2000
 READS_PER_SCRAPE = 5
@@ -22,7 +23,18 @@ PROFILES_TOLD = 100
 OTHER = "other"
 """The label of profiles beyond the first PROFILES_TOLD that started anything: histograms are a dozen series each."""
 BUCKETS_S = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0)
-_ENDS = (*(str(end) for end in BUCKETS_S), "+Inf")
+_LIMITS = (*(str(end) for end in BUCKETS_S), "+Inf")
+_NODE_REASONS = (Reason.CONTACT_MADE, Reason.CONTACT_LOST)
+_POLICY_REASONS = (Reason.SUSPECTED_HUNG, Reason.RESTART_BRAKED)
+_SERVER_REASONS = {reason for moves in LEGAL_MOVES.values() for reasons in moves.values() for reason in reasons}
+_TRANSITIONS = (
+    *(("server", reason) for reason in sorted(_SERVER_REASONS)),
+    *(("node", reason) for reason in _NODE_REASONS),
+    *(("policy", reason) for reason in _POLICY_REASONS),
+    ("verdict", Reason.VERDICT_CHANGED),
+)
+"""Told from the start on as 0: Prometheus sees no increase in a series that begins with 1."""
+_ENDS = tuple((kind, state) for kind in OperationKind for state in OperationState if state != OperationState.RUNNING)
 
 
 @dataclass(slots=True)
@@ -39,7 +51,7 @@ class Histogram:
 
     def cumulative(self) -> list[tuple[str, int]]:
         """Return how many took no longer than the end of each bucket."""
-        return list(zip(_ENDS, accumulate(self.counts), strict=True))
+        return list(zip(_LIMITS, accumulate(self.counts), strict=True))
 
 
 @dataclass(slots=True)
@@ -47,9 +59,9 @@ class Tallies:
     """The counts, and the last event that is in them. They begin at zero with the service, as Prometheus expects."""
 
     event_id: int
-    events: Counter[EventKind] = field(default_factory=Counter)
-    transitions: Counter[tuple[str, str]] = field(default_factory=Counter)
-    operations: Counter[tuple[str, str]] = field(default_factory=Counter)
+    events: Counter[EventKind] = field(default_factory=lambda: Counter(dict.fromkeys(EventKind, 0)))
+    transitions: Counter[tuple[str, str]] = field(default_factory=lambda: Counter(dict.fromkeys(_TRANSITIONS, 0)))
+    operations: Counter[tuple[str, str]] = field(default_factory=lambda: Counter(dict.fromkeys(_ENDS, 0)))
     phases: dict[tuple[str, str], Histogram] = field(default_factory=dict)
     starts: dict[tuple[str], Histogram] = field(default_factory=dict)
     _profiles: set[str] = field(default_factory=set)
