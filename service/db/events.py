@@ -1,9 +1,8 @@
 """Questions about events: what came after an id, and how far back they go."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
 
-from sqlalchemy import delete, func
+from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import col, select
 
@@ -30,12 +29,3 @@ async def names_of(session: AsyncSession, ids: Collection[str]) -> dict[str, str
         rows = await session.execute(select(col(table.id), col(table.name)).where(col(table.id).in_(ids)))
         names.update((row[0], row[1]) for row in rows)
     return names
-
-
-async def prune(session: AsyncSession, before: datetime) -> None:
-    """Forget the events up to the newest one that is older than an instant; that one stays, and says how far it went.
-
-    The last event of all is never forgotten, so that no id is given twice and a reader who is behind is told so.
-    """
-    newest = select(func.max(Event.id)).where(col(Event.at) < before).scalar_subquery()
-    await session.execute(delete(Event).where(col(Event.id) < newest))

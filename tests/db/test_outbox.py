@@ -4,8 +4,9 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 from service.db import events as event_queries
-from service.db import outbox
+from service.db import outbox, retention
 from service.db.engine import Database
+from service.db.retention import Bound
 from service.servers.event import EventKind
 
 START = datetime(2026, 11, 29, tzinfo=UTC)
@@ -68,7 +69,10 @@ async def test_ids_are_never_given_twice(database: Database) -> None:
     async with database.read() as session:
         last = (await event_queries.id_range(session))[1]
     async with database.write() as session:
-        await event_queries.prune(session, START + timedelta(days=1))
+        bound = Bound(START + timedelta(days=1))
+        await retention.remove_rows(
+            session, retention.EVENTS, await retention.old_rows(session, retention.EVENTS, bound, after=None)
+        )
     async with database.write() as session:
         outbox.put(session, values(3))
     async with database.read() as session:
