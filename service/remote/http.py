@@ -11,14 +11,16 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mappin
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpcore2
 import httpx2
 
 from service.errors import ChannelRefused, RemoteError
 from service.remote.sessions import TcpChannel
-from service.remote.ssh import SshConnection
+
+if TYPE_CHECKING:  # the command line asks HTTP only, and SSH's cryptography takes half a second to load
+    from service.remote.ssh import SshConnection
 
 RequestClient = httpx2.AsyncClient
 """What the clients of this module are."""
@@ -62,7 +64,7 @@ class Answer:
 
 
 def node_client(
-    connection: SshConnection, *, port: int, host: str = "127.0.0.1", timeout_s: float
+    connection: "SshConnection", *, port: int, host: str = "127.0.0.1", timeout_s: float
 ) -> httpx2.AsyncClient:
     """Return a client for a server that listens on `host`:`port` of the node, or is reachable from there.
 
@@ -216,7 +218,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 class _ChannelBackend(httpcore2.AsyncNetworkBackend):
-    def __init__(self, connection: SshConnection) -> None:
+    def __init__(self, connection: "SshConnection") -> None:
         self._connection = connection
 
     async def connect_tcp(
