@@ -1,6 +1,6 @@
 """Questions about the history of acceptance."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -31,24 +31,32 @@ async def newest_samples(session: AsyncSession, launch_ids: Sequence[str]) -> di
     return {row.launch_id: row for row in rows.scalars()}
 
 
-async def add_sample(session: AsyncSession, launch_id: str, sample: Sample) -> None:
-    """Keep a sample. One that follows another within a minute, after a restart of the service, is merged into it."""
-    newest = (await newest_samples(session, [launch_id])).get(launch_id)
-    if newest is not None and sample.at - newest.at < timedelta(seconds=SAMPLE_EVERY_S):
-        _put(newest, merged(_taken(newest), sample))
-        return
-    row = AcceptanceSample(launch_id=launch_id, **_columns(sample))
-    session.add(row)
+async def add_samples(session: AsyncSession, samples: Mapping[str, Sample]) -> None:
+    """Keep a sample of each of these launches, in a few statements whatever their number.
+
+    One that follows another within a minute, after a restart of the service, is merged into it.
+    """
+    newest = await newest_samples(session, list(samples))
+    for launch_id, sample in samples.items():
+        before = newest.get(launch_id)
+        if before is not None and sample.at - before.at < timedelta(seconds=SAMPLE_EVERY_S):
+            _put(before, merged(_taken(before), sample))
+        else:
+            session.add(AcceptanceSample(launch_id=launch_id, **_columns(sample)))
     await session.flush()
-    await _thin(session, launch_id)
+    for launch_id in await _too_many(session, list(samples)):
+        await _thin(session, launch_id)
+
+
+async def _too_many(session: AsyncSession, launch_ids: Sequence[str]) -> Sequence[str]:
+    launch_id = col(AcceptanceSample.launch_id)
+    query = select(launch_id).where(launch_id.in_(launch_ids)).group_by(launch_id).having(func.count() > KEPT_SAMPLES)
+    return (await session.execute(query)).scalars().all()
 
 
 async def _thin(session: AsyncSession, launch_id: str) -> None:
-    """Merge the older half of a launch's samples in pairs when there are too many."""
+    """Merge the older half of a launch's samples in pairs."""
     mine = col(AcceptanceSample.launch_id) == launch_id
-    count = (await session.execute(select(func.count()).select_from(AcceptanceSample).where(mine))).scalar_one()
-    if count <= KEPT_SAMPLES:
-        return
     query = select(AcceptanceSample).where(mine).order_by(col(AcceptanceSample.id)).limit(KEPT_SAMPLES // 2)
     rows = (await session.execute(query)).scalars().all()
     for older, newer in zip(rows[::2], rows[1::2], strict=True):

@@ -1,6 +1,5 @@
 """Watches the speculation of a launch: what is held against it, and the samples of it that are kept."""
 
-from datetime import datetime
 from typing import Any
 
 from service.db import acceptance as acceptance_queries
@@ -43,13 +42,16 @@ def undecided(ledger: AcceptanceLedger) -> frozenset[str]:
     return frozenset(_CODES.values()) if ledger.proven is None else frozenset()
 
 
-async def keep_sample(control: Control, launch_id: str, ledger: AcceptanceLedger, *, at: datetime) -> None:
-    """Keep the sample that is due, if one is."""
-    sample = ledger.take_sample(at)
-    if sample is None:
-        return
-    async with control.database.write() as session:
-        await acceptance_queries.add_sample(session, launch_id, sample)
+async def keep_samples(control: Control) -> int:
+    """Keep the samples that are due, of all launches in one transaction; returns how many."""
+    watched = {launch_id: live.verdicts for launch_id, live in control.live.launches.items()}
+    now = control.now()
+    due = {launch_id: verdicts.acceptance.take_sample(now) for launch_id, verdicts in watched.items() if verdicts}
+    samples = {launch_id: sample for launch_id, sample in due.items() if sample is not None}
+    if samples:
+        async with control.database.write() as session:
+            await acceptance_queries.add_samples(session, samples)
+    return len(samples)
 
 
 def _measured(stretch: Stretch, judged_by: Terms) -> str:

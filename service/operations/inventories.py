@@ -10,11 +10,14 @@ from pydantic import TypeAdapter
 from service.db import nodes as node_queries
 from service.db.tables import Node
 from service.errors import RemoteCommandFailed
+from service.logs import EventLog
 from service.nodes.inventory import Gpu, Inventory
 from service.operations import diagnoses
 from service.operations.control import Control
+from service.remote.messages import FoundEngine
 from service.remote.node import NodeSession
 
+_events = EventLog("operations")
 _GPUS = TypeAdapter(tuple[Gpu, ...])
 _JSON = TypeAdapter(dict[str, Any])
 
@@ -29,9 +32,10 @@ async def refresh(control: Control, node: Node) -> Inventory:
     remote = await control.node_session(node)
     pythons = await _pythons(control, node)
     inventory, running, engines = await asyncio.gather(
-        remote.inventory(), remote.find_engines(), asyncio.gather(*(_engine(remote, python) for python in pythons))
+        remote.inventory(), _running(remote), asyncio.gather(*(_engine(remote, python) for python in pythons))
     )
-    found = [asdict(engine) for engine in running if engine.launch_id is None]
+    known = (node.inventory or {}).get("found_engines", [])
+    found = known if running is None else [asdict(engine) for engine in running if engine.launch_id is None]
     document = _JSON.dump_python({**asdict(inventory), "engines": engines, "found_engines": found}, mode="json")
     async with control.database.write() as session:
         row = await session.get(Node, node.id)
@@ -56,6 +60,15 @@ async def _pythons(control: Control, node: Node) -> list[str]:
     async with control.database.read() as session:
         placed = await node_queries.pythons_of_node(session, node.id)
     return list(dict.fromkeys([*node.engines, *placed]))
+
+
+async def _running(remote: NodeSession) -> tuple[FoundEngine, ...] | None:
+    """Return the engines that run on a node; None where they cannot be looked for, which keeps nobody from the rest."""
+    try:
+        return await remote.find_engines()
+    except RemoteCommandFailed as error:
+        _events.warning("engines_not_found", detail=error.detail)
+        return None
 
 
 async def _engine(remote: NodeSession, python: str) -> dict[str, str | None]:

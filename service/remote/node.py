@@ -1,6 +1,5 @@
 """Everything Vigil asks of a node, as typed calls: each runs one verb of `on_node/` over the node's SSH connection."""
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -25,17 +24,13 @@ from service.remote.messages import (
     Signalled,
     SignalStep,
     Started,
-    Watch,
 )
-from service.remote.sessions import Stream
 from service.remote.ssh import SshConnection
 from service.sglang.judgement import GpuStandIn, Judgement, JudgementStamps
 from service.sglang.model_files import ModelFiles
 
 ANSWER_MARK = b"VIGIL1 "
-FACT_START = b'{"k":'
 LOG_LIMIT_BYTES = 2**20
-OBSERVER_TICK_S = 0.25
 ON_NODE_PATIENCE_S = 5
 """A verb ends itself on the node so long after its deadline here, for the case that nobody listens any more."""
 COMMAND_NOT_FOUND = 127
@@ -281,25 +276,6 @@ class NodeSession:
         if not marked:
             raise _no_answer(verb, completed.exit_status, completed.stderr)
         return answers.read(partial(answers.result, verb), marked[-1][len(ANSWER_MARK) :])
-
-
-class Observer:
-    """The node's end of a running observer."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    def watch(self, watches: Sequence[Watch]) -> None:
-        """Say which launches to watch from now on: the complete set, each time. Those not named are let go."""
-        wanted = [
-            {"launch": watch.launch_id, "port": watch.port, "host": watch.host, "log_offset": watch.log_offset}
-            for watch in watches
-        ]
-        self._stream.send(json.dumps({"watch": wanted}).encode("ascii") + b"\n")
-
-    async def close(self) -> None:
-        """End the observer; the launches live on."""
-        await self._stream.close()
 
 
 def _beside(program: bytes) -> Mapping[str, object]:

@@ -10,10 +10,12 @@ from service.clock import from_epoch
 from service.errors import RemoteError
 from service.remote import answers
 from service.remote.bundle import PYTHON_ARGV, payload
-from service.remote.messages import NodeFact
-from service.remote.node import FACT_START, OBSERVER_TICK_S, Observer
+from service.remote.messages import NodeFact, Watch
+from service.remote.sessions import Stream
 from service.remote.ssh import SshConnection
 
+FACT_START = b'{"k":'
+OBSERVER_TICK_S = 0.25
 METRICS_DEADLINE_S = 10.0
 
 
@@ -41,6 +43,25 @@ class MetricsFact:
 
 
 Fact = NodeFact | MetricsFact
+
+
+class Observer:
+    """The node's end of a running observer."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def watch(self, watches: Sequence[Watch]) -> None:
+        """Say which launches to watch from now on: the complete set, each time. Those not named are let go."""
+        wanted = [
+            {"launch": watch.launch_id, "port": watch.port, "host": watch.host, "log_offset": watch.log_offset}
+            for watch in watches
+        ]
+        self._stream.send(json.dumps({"watch": wanted}).encode("ascii") + b"\n")
+
+    async def close(self) -> None:
+        """End the observer; the launches live on."""
+        await self._stream.close()
 
 
 async def observe(

@@ -8,7 +8,7 @@ from service.db.tables import Node
 from service.errors import RemoteError
 from service.logs import EventLog
 from service.nodes.contact import Contact
-from service.operations import backups, inventories, recording, retention
+from service.operations import acceptance, backups, inventories, recording, retention
 from service.operations.changes import NODES_CHANGED
 from service.operations.control import Control
 from service.operations.runner import OperationRunner
@@ -18,6 +18,8 @@ from service.watchers.timetable import Timetable
 RETENTION_EVERY_S = 3600
 BACKUP_LOOK_S = 600
 """How often it is looked whether a backup is due."""
+SAMPLES_EVERY_S = 5
+"""How often it is looked which launches have a sample of acceptance due."""
 OFFSETS_EVERY_S = 60
 """How often it is kept how much of each log was read: so much is read again after a restart."""
 LOOKS_AT_ONCE = 32
@@ -43,7 +45,8 @@ class FleetWatch:
         self._main = asyncio.create_task(self._follow_nodes(), name="fleet watch")
         control = self._control
         self._timetable.every(control.settings.inventory_interval_s, "inventory", self._look_again)
-        self._timetable.every(OFFSETS_EVERY_S, "offsets", self._keep_offsets)
+        self._timetable.every(OFFSETS_EVERY_S, "offsets", partial(recording.record_offsets, control))
+        self._timetable.every(SAMPLES_EVERY_S, "acceptance", partial(acceptance.keep_samples, control))
         self._timetable.every(
             RETENTION_EVERY_S, "retention", partial(retention.clean_up, self._control), is_vital=False
         )
@@ -92,9 +95,6 @@ class FleetWatch:
         await asyncio.gather(task, return_exceptions=True)
         await self._control.connections.forget(node_id)
         self._control.live.forget_node(node_id)
-
-    async def _keep_offsets(self) -> None:
-        await recording.record_offsets(self._control)
 
     async def _look_again(self) -> None:
         """Look at the inventory of every node that answers; one that fails is told by its watcher."""

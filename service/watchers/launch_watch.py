@@ -128,7 +128,7 @@ class LaunchWatch:
         move = decide(self._facts(now), observation, now)
         if move is None:
             await self._keep_progress(now)
-            await self._keep_acceptance(now)
+            self._fold_acceptance(now)
             await self._keep_complaints(now)
             return
         diagnosis = None
@@ -232,11 +232,10 @@ class LaunchWatch:
                 self._control, self.server, self.launch.id, complaints, undecided=undecided, at=now
             )
 
-    async def _keep_acceptance(self, now: datetime) -> None:
-        """Fold in what the decode lines say of speculation, and keep a sample a minute of it."""
+    def _fold_acceptance(self, now: datetime) -> None:
+        """Fold in what the decode lines say of speculation."""
         if self.server.state in _SERVING:
             self._verdicts.acceptance.fold_log(self.live.log.acceptance, now)
-            await acceptance.keep_sample(self._control, self.launch.id, self._verdicts.acceptance, at=now)
 
     async def _keep_progress(self, now: datetime) -> None:
         """Keep how far the log of a start has come: each phase at once, and the progress in it."""

@@ -14,8 +14,7 @@ from service.operations import inventories
 from service.operations.control import Control, endpoint_of
 from service.operations.runner import OperationRunner
 from service.remote.messages import Beat, GpuHoldersFact, Hello, LaunchFact, LogFact
-from service.remote.node import Observer
-from service.remote.observing import Fact, MetricsFact, MetricsWish, observe
+from service.remote.observing import Fact, MetricsFact, MetricsWish, Observer, observe
 from service.remote.ssh import SshConnection
 from service.servers.progress import History
 from service.servers.states import State

@@ -44,8 +44,8 @@ async def test_the_newest_of_each_launch_and_the_pages_of_one(database: Database
     await add_launches(database, "ln_1", "ln_2", "ln_3")
     async with database.write() as session:
         for minute in range(3):
-            await acceptance.add_sample(session, "ln_1", sample(minute))
-        await acceptance.add_sample(session, "ln_2", sample(9, length=1.0, rate=None))
+            await acceptance.add_samples(session, {"ln_1": sample(minute)})
+        await acceptance.add_samples(session, {"ln_2": sample(9, length=1.0, rate=None)})
     async with database.read() as session:
         newest = await acceptance.newest_samples(session, ["ln_1", "ln_2", "ln_3"])
         page = await acceptance.list_samples(session, "ln_1", PageRequest(2))
@@ -63,8 +63,8 @@ async def test_the_newest_of_each_launch_and_the_pages_of_one(database: Database
 async def test_a_sample_within_a_minute_of_the_last_is_merged_into_it(database: Database) -> None:
     await add_launches(database, "ln_1")
     async with database.write() as session:
-        await acceptance.add_sample(session, "ln_1", sample(0, steps=100, length=2.0, rate=0.5))
-        await acceptance.add_sample(session, "ln_1", sample(0.5, steps=300, length=1.0, rate=0.1))
+        await acceptance.add_samples(session, {"ln_1": sample(0, steps=100, length=2.0, rate=0.5)})
+        await acceptance.add_samples(session, {"ln_1": sample(0.5, steps=300, length=1.0, rate=0.1)})
     async with database.read() as session:
         (row,) = await kept(session, "ln_1")
     assert row.at == NOW + timedelta(seconds=30)
@@ -86,7 +86,7 @@ async def test_a_long_history_is_merged_in_pairs_and_loses_no_token(database: Da
     async with database.write() as session:
         await session.execute(insert(AcceptanceSample), rows)
     async with database.write() as session:
-        await acceptance.add_sample(session, "ln_1", sample(KEPT_SAMPLES))
+        await acceptance.add_samples(session, {"ln_1": sample(KEPT_SAMPLES)})
     async with database.read() as session:
         thinned = await kept(session, "ln_1", limit=5_000)
         assert len(await kept(session, "ln_2", limit=5_000)) == KEPT_SAMPLES

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import TimeoutError as SQLAlchemyTimeout
 
+from service.errors import RemoteCommandFailed
 from service.operations import transitioning
+from service.remote.messages import FoundEngine
+from service.remote.node import NodeSession
 from service.simulator.demo import node_body
 from tests.fleet.conftest import World
 
@@ -198,3 +201,16 @@ async def test_readiness_names_who_does_not_watch(world: World) -> None:
     live.fleet_at = live.jobs["offsets"].known_at = datetime.now(UTC)
     answer = await world.api.http.get("/readyz")
     assert (answer.status_code, answer.json()["late_upkeep"]) == (200, ["retention"])
+
+
+async def test_engines_that_cannot_be_looked_for_keep_nobody_from_the_node(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(_self: NodeSession) -> tuple[FoundEngine, ...]:
+        raise RemoteCommandFailed("/proc cannot be read")
+
+    monkeypatch.setattr(NodeSession, "find_engines", refuse)
+    node = await world.take_in(world.atlas)
+    assert node["contact"]["state"] == "ok"
+    assert node["inventory"]["gpus"]
+    assert node["inventory"]["found_engines"] == []

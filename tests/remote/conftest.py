@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from service.remote.messages import LaunchOrder, Watch
-from service.remote.node import NodeSession, Observer
-from service.remote.observing import Fact, MetricsWish, observe
+from service.remote.node import NodeSession
+from service.remote.observing import Fact, MetricsWish, Observer, observe
 from service.remote.ssh import SshConnection, open_connection
 from tests.sshd import Sshd
 
