@@ -1,5 +1,6 @@
 """The table of timed jobs: done again and again, never twice at once, each known by when it last went well."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -38,6 +39,8 @@ class Timetable:
     async def _run(self, name: str, job: Callable[[], Awaitable[object]]) -> None:
         try:
             await job()
+        except asyncio.CancelledError:
+            return  # the timetable was closed; the scheduler would call it an error, with a traceback
         except Exception:  # noqa: BLE001  the next time may go well; until then its age tells
             _events.failure("job_failed", job=name)
             return
