@@ -206,7 +206,6 @@ def _subject(control: Control, work: _Work) -> Subject:
     others = provenance.foreign_processes(control.live.node(work.node.id).holders, launch)
     host = HostProvenance.model_validate(known["host"])
     return Subject(
-        launch_id=launch.id,
         created_at=work.run.created_at,
         server_name=work.server.name,
         port=launch.port,

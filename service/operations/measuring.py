@@ -59,7 +59,6 @@ class RepeatFailed(Exception):
 class Subject:
     """What is measured: the server by its launch, and the node it is on, as they were when the run began."""
 
-    launch_id: str
     created_at: datetime
     server_name: str
     port: int
