@@ -36,11 +36,11 @@ def plan(file: FleetFile, present: Present, *, restarts: bool, prunes: bool) -> 
     """
     nodes = [list(_node_steps(name, entry, present.nodes.get(name))) for name, entry in (file.nodes or {}).items()]
     profiles = [
-        list(_recipe_steps(Kind.PROFILE, name, entry.model_dump(mode="json"), present.profiles.get(name)))
+        list(_profile_steps(name, entry.model_dump(mode="json"), present.profiles.get(name)))
         for name, entry in (file.profiles or {}).items()
     ]
     benchmarks = [
-        list(_recipe_steps(Kind.BENCHMARK, name, entry.model_dump(mode="json"), present.benchmarks.get(name)))
+        list(_benchmark_steps(name, entry.model_dump(mode="json"), present.benchmarks.get(name)))
         for name, entry in (file.benchmarks or {}).items()
     ]
     placed = Placed(
@@ -103,16 +103,23 @@ def _keys(entry: NodeEntry) -> tuple[str, ...]:
     return tuple(key for key in (entry.jump and entry.jump.host_key, entry.host_key) if key)
 
 
-def _recipe_steps(kind: Kind, name: str, recipe: dict[str, Any], there: Mapping[str, Any] | None) -> Iterator[Step]:
-    """Yield what makes a profile or a benchmark as it is written; a changed profile is a new version."""
-    field_name = "recipe" if kind is Kind.PROFILE else "workload"
-    place = (f"{kind}s", name)
+def _profile_steps(name: str, recipe: dict[str, Any], there: Mapping[str, Any] | None) -> Iterator[Step]:
+    place = ("profiles", name)
     if there is None:
-        words = "version 1" if kind is Kind.PROFILE else "defined"
-        yield Step(kind, name, Action.CREATE, words, body={"name": name, field_name: recipe}, place=place)
-    elif changes := changes_of(there[field_name], recipe):
-        words = f"version {there['version'] + 1}" if kind is Kind.PROFILE else "defined anew; its runs stay"
-        yield Step(kind, name, Action.CHANGE, words, changes, body={field_name: recipe}, place=place)
+        yield Step(Kind.PROFILE, name, Action.CREATE, "version 1", body={"name": name, "recipe": recipe}, place=place)
+    elif changes := changes_of(there["recipe"], recipe):
+        words = f"version {there['version'] + 1}"
+        yield Step(Kind.PROFILE, name, Action.CHANGE, words, changes, body={"recipe": recipe}, place=place)
+
+
+def _benchmark_steps(name: str, workload: dict[str, Any], there: Mapping[str, Any] | None) -> Iterator[Step]:
+    place = ("benchmarks", name)
+    if there is None:
+        body = {"name": name, "workload": workload}
+        yield Step(Kind.BENCHMARK, name, Action.CREATE, "defined", body=body, place=place)
+    elif changes := changes_of(there["workload"], workload):
+        words = "a workload is never changed, so that runs of one name did the same: give this one another name"
+        yield Step(Kind.BENCHMARK, name, Action.REFUSED, words, changes, place=place)
 
 
 def _versions(present: Present, steps: Iterator[Step]) -> dict[str, int]:
