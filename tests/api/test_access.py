@@ -93,6 +93,15 @@ async def test_what_is_open_to_all_is_written_down(guarded: Guarded) -> None:
     assert plain == UNDOCUMENTED
 
 
+async def test_nodes_are_named_to_who_has_a_token_only(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    await guarded.api.add_node("atlas")
+    monkeypatch.setattr("service.api.routes.operational.late_names", lambda *_: ["fleet watch", "atlas"])
+    known = (await guarded.ask("GET", "/readyz", ADMIN)).json()
+    unknown = (await guarded.ask("GET", "/readyz")).json()
+    assert (list(known["watchers"]), known["late"]) == (["atlas"], ["fleet watch", "atlas"])
+    assert (unknown["watchers"], unknown["late"]) == ({}, ["fleet watch", "nodes: 1"])
+
+
 def test_every_problem_of_the_guard_is_declared() -> None:
     paths = create_app(Settings()).openapi()["paths"]
     for path, operations in paths.items():

@@ -33,11 +33,14 @@ class Readiness(BaseModel):
     is_ready: bool
     database: str
     watchers: dict[str, float | None]
-    """Node → seconds since the last good turn of its watcher; null before the first."""
+    """Node → seconds since the last good turn of its watcher; null before the first. Empty for who has no token."""
     jobs: dict[str, float]
     """Timed job → seconds since it was last done well, or since the service started."""
     late: list[str]
-    """What was not done for too long: names of nodes that are not watched, `fleet watch`, names of timed jobs."""
+    """What was not done for too long: names of nodes that are not watched, `fleet watch`, names of timed jobs.
+
+    Who has no token is told how many nodes, such as `nodes: 2`, in the place of their names.
+    """
     late_upkeep: list[str]
     """Timed jobs that are late, too, but without which the fleet is watched as well: backups, retention."""
 
@@ -55,11 +58,11 @@ async def get_health() -> Health:
     responses={503: {"model": Readiness, "description": "Something does not work."}},
 )
 @needs_no_token
-async def get_readiness(parts: PartsNeeded) -> JSONResponse:
+async def get_readiness(parts: PartsNeeded, request: Request) -> JSONResponse:
     """Look at the database and at the age of each watcher's last good turn; 503 names what is late.
 
     A watcher in contact with its node takes a turn each second; one without tries again and again, or waits for
-    somebody to act, which is no lateness.
+    somebody to act, which is no lateness. Nodes are named to callers with a token only.
     """
     try:
         async with parts.control.database.read() as session:
@@ -71,6 +74,8 @@ async def get_readiness(parts: PartsNeeded) -> JSONResponse:
         )
     else:
         readiness = _readiness(parts.control, nodes)
+    if not await parts.gate.is_admitted(request):
+        readiness = _without_names(readiness)
     return JSONResponse(readiness.model_dump(mode="json"), status_code=200 if readiness.is_ready else 503)
 
 
@@ -86,6 +91,13 @@ def _readiness(control: Control, nodes: Sequence[NodeContact]) -> Readiness:
         late=late,
         late_upkeep=late_jobs(live, now, is_vital=False),
     )
+
+
+def _without_names(readiness: Readiness) -> Readiness:
+    nodes = [name for name in readiness.late if name in readiness.watchers]
+    others = [name for name in readiness.late if name not in readiness.watchers]
+    late = [*others, *([f"nodes: {len(nodes)}"] if nodes else [])]
+    return readiness.model_copy(update={"watchers": {}, "late": late})
 
 
 @router.get(
