@@ -192,6 +192,7 @@ class NodePublic(BaseModel):
     )
     contact: ContactPublic
     is_draining: bool
+    engines: list[str] = Field(description="Pythons that may have SGLang, as they were given; the inventory has more.")
     first_port: int
     last_port: int
     inventory: InventoryPublic | None
@@ -221,6 +222,7 @@ def node_public(node: Node, live: LiveNode, claims: dict[str, str]) -> NodePubli
             detail=node.contact_detail,
         ),
         is_draining=node.is_draining,
+        engines=node.engines,
         first_port=node.first_port,
         last_port=node.last_port,
         inventory=_inventory(node.inventory, claims) if node.inventory else None,
