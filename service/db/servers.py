@@ -166,6 +166,11 @@ async def get_launch(session: AsyncSession, launch_id: str) -> Launch:
     return launch
 
 
+async def known_launches(session: AsyncSession, launch_ids: Sequence[str]) -> set[str]:
+    """Return which of these ids are launches of this database."""
+    return set((await session.execute(select(col(Launch.id)).where(col(Launch.id).in_(launch_ids)))).scalars())
+
+
 async def list_launches(session: AsyncSession, server_id: str, request: PageRequest) -> Rows[Launch]:
     """Return a page of a server's launches, newest first."""
     query = select(Launch).where(col(Launch.server_id) == server_id)

@@ -16,6 +16,7 @@ from service.operations.inventories import stored_gpus
 from service.operations.launching import MODEL_PATH_LENGTH, require_contact
 from service.profiles.profile import Profile as Recipe
 from service.remote.messages import FoundEngine
+from service.remote.node import NodeSession
 from service.servers.states import Desired, Move, Reason, State
 from service.sglang.command_line import read_command
 
@@ -35,14 +36,15 @@ class Adoption:
 async def take_over(control: Control, node: Node, pid: int) -> Adoption:
     """Look for the engine on the node and make it a launch there; nothing of it is changed or stopped.
 
-    NotFound if no such engine runs, InUse if it is Vigil's own, InvalidInput if its command line tells too little.
+    NotFound if no such engine runs, InUse if it is a launch already, InvalidInput if its command line tells too little.
+    A launch that this database does not know, as after a backup was put back, keeps its id and its directory.
     """
     require_contact(node)
     remote = await control.node_session(node)
     engine = next((item for item in await remote.find_engines() if item.pid == pid), None)
     if engine is None:
         raise NotFound(f"no engine with pid {pid} runs on node {node.name}")
-    if engine.launch_id is not None:
+    if engine.launch_id is not None and not await _is_forgotten(control, remote, engine.launch_id):
         raise InUse(f"pid {pid} on node {node.name} is launch {engine.launch_id} already")
     if engine.python is None or engine.model_path is None or engine.port is None:
         raise InvalidInput(f"the command line of pid {pid} does not tell its Python, model path and port")
@@ -52,9 +54,10 @@ async def take_over(control: Control, node: Node, pid: int) -> Adoption:
         server_args=read_command(engine.command).server_args,
         gpu_count=len(engine.gpu_uuids),
     )
-    launch_id = new_id("ln", control.now())
+    launch_id = engine.launch_id or new_id("ln", control.now())
     version = await remote.engine_version(engine.python)
-    await remote.adopt(launch_id, pid=pid, start_ticks=engine.start_ticks, port=engine.port)
+    if engine.launch_id is None:
+        await remote.adopt(launch_id, pid=pid, start_ticks=engine.start_ticks, port=engine.port)
     return Adoption(node, engine, engine.port, launch_id, recipe, version)
 
 
@@ -88,6 +91,14 @@ async def record(session: AsyncSession, control: Control, adoption: Adoption, *,
     move = Move(State.STARTING, Reason.ADOPTED, f"pid {engine.pid} of user {engine.user or 'unknown'} was taken over")
     await transitioning.record(session, server, move, at=at, actor=actor)
     return server
+
+
+async def _is_forgotten(control: Control, remote: NodeSession, launch_id: str) -> bool:
+    """Tell whether a launch is not in this database but has its directory in this login's home."""
+    async with control.database.read() as session:
+        if await server_queries.known_launches(session, [launch_id]):
+            return False
+    return bool(await remote.list_launches(only=[launch_id]))
 
 
 async def _profile(session: AsyncSession, control: Control, adoption: Adoption, name: str) -> Profile:

@@ -1,6 +1,7 @@
 """Looks at what a node has, and keeps the last look with the node."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from service.db import nodes as node_queries
+from service.db import servers as server_queries
 from service.db.tables import Node
 from service.errors import RemoteCommandFailed
 from service.logs import EventLog
@@ -34,8 +36,8 @@ async def refresh(control: Control, node: Node) -> Inventory:
     inventory, running, engines = await asyncio.gather(
         remote.inventory(), _running(remote), asyncio.gather(*(_engine(remote, python) for python in pythons))
     )
-    known = (node.inventory or {}).get("found_engines", [])
-    found = known if running is None else [asdict(engine) for engine in running if engine.launch_id is None]
+    before = (node.inventory or {}).get("found_engines", [])
+    found = before if running is None else [asdict(engine) for engine in await _unknown(control, running)]
     document = _JSON.dump_python({**asdict(inventory), "engines": engines, "found_engines": found}, mode="json")
     async with control.database.write() as session:
         row = await session.get(Node, node.id)
@@ -69,6 +71,13 @@ async def _running(remote: NodeSession) -> tuple[FoundEngine, ...] | None:
     except RemoteCommandFailed as error:
         _events.warning("engines_not_found", detail=error.detail)
         return None
+
+
+async def _unknown(control: Control, running: Sequence[FoundEngine]) -> list[FoundEngine]:
+    """Return the engines that are no launch of this database: somebody else's, or younger than a backup put back."""
+    async with control.database.read() as session:
+        known = await server_queries.known_launches(session, [engine.launch_id or "" for engine in running])
+    return [engine for engine in running if engine.launch_id not in known]
 
 
 async def _engine(remote: NodeSession, python: str) -> dict[str, str | None]:

@@ -136,7 +136,7 @@ class EnginePublic(BaseModel):
 
 
 class FoundEnginePublic(BaseModel):
-    """An SGLang server that runs on a node and is not Vigil's; POST /servers/adopt takes it over."""
+    """An SGLang server that runs on a node and is no launch that Vigil knows; POST /servers/adopt takes it over."""
 
     pid: int
     user: str | None
@@ -144,6 +144,9 @@ class FoundEnginePublic(BaseModel):
     model_path: str | None
     port: int | None
     gpu_uuids: list[str]
+    launch_id: str | None = Field(
+        default=None, description="Its launch, where a Vigil started it: another one, or this one before a restore."
+    )
     started_at: Instant
 
 
