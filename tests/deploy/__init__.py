@@ -1,0 +1,1 @@
+"""What deploy/ holds fits the service of this tree."""
