@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,10 @@ def operator(fleet: EmbeddedFleet, tmp_path_factory: pytest.TempPathFactory) -> 
     """Give an operator whose service knows one node with two GPUs."""
     folder = tmp_path_factory.mktemp("operator")
     site = FleetSite(fleet.nodes[0])
-    with Vigil(folder / "vigil") as vigil:
+    with ExitStack() as ends:
+        vigil = Vigil(folder / "vigil")
+        ends.push(vigil.__exit__)
+        vigil.start()
         vigil.post("/nodes", site.node(), expect=201)
         vigil.until("contact is made", lambda: vigil.get(f"/nodes/{site.name}")["contact"]["state"] == "ok")
         yield Operator(vigil, site, folder)
