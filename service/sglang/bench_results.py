@@ -3,14 +3,12 @@
 Read in SGLang 0.5.10.post1, 0.5.16 and 0.5.23 (facts: benchmarks §3). A caller parses the line; this gives it meaning.
 """
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from service.sglang.arguments import SECRET_ARGUMENTS
+from service.sglang.bench_answers import NO_TEXT, Json, TrueAnswers, percentile, true_answers
 from service.sglang.bench_client import Backend
-
-Json = str | int | float | bool | None | Mapping[str, "Json"] | Sequence["Json"]
 
 PER_REQUEST_FIELDS = frozenset(
     {
@@ -110,7 +108,15 @@ def read_serving_result(document: Mapping[str, Json]) -> ServingResult:
 
     When nothing was answered the client writes 0 and NaN for all latencies: they are dropped. Throughputs are not read:
     they are counts over the duration, which a reader divides himself.
+
+    Requests to which no text came are counted as failed ones, whatever the client says.
     """
+    read = _as_written(document)
+    answers = true_answers(document)
+    return read if answers is None else _corrected(read, answers)
+
+
+def _as_written(document: Mapping[str, Json]) -> ServingResult:
     completed = _whole(document.get("completed"))
     asked = _asked_lengths(document)
     sent, failed, errors = _outcomes(document, completed)
@@ -146,6 +152,23 @@ def read_serving_result(document: Mapping[str, Json]) -> ServingResult:
         server=dict(_server_fields(_mapping(document.get("server_info")))),
         tag=_text(document.get("tag")),
         unread={name: value for name, value in document.items() if name not in _READ and value is not None},
+    )
+
+
+def _corrected(read: ServingResult, answers: TrueAnswers) -> ServingResult:
+    """Return what was read without the requests that got no text; the client's goodput counts them and is dropped."""
+    return replace(
+        read,
+        completed=answers.answered,
+        failed=None if read.sent is None else read.sent - answers.answered,
+        errors=(*read.errors, f"{NO_TEXT} ({answers.silent} requests)"),
+        input_tokens=answers.input_tokens,
+        input_tokens_served=answers.input_tokens,
+        output_tokens=answers.output_tokens,
+        distributions=answers.distributions,
+        mean_concurrency=answers.mean_concurrency,
+        goodput_rps=None,
+        slo_attainment=None,
     )
 
 
@@ -198,14 +221,6 @@ def _answered_ttfts_ms(document: Mapping[str, Json]) -> list[float]:
         return []
     seconds = [_number(time) for time, error in zip(times, errors, strict=True) if not error]
     return sorted(1000 * time for time in seconds if time)
-
-
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return a percentile of sorted values by linear interpolation, as the client computes its own."""
-    place = (len(ordered) - 1) * share
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
 def _server_fields(server_info: Mapping[str, Json]) -> Iterator[tuple[str, str | int | float | bool]]:

@@ -14,7 +14,7 @@ from sqlmodel import col, select
 
 from service.benchmarks.results import Result, ResultStatus
 from service.benchmarks.runs import RunState
-from service.benchmarks.workload import ClosedLoad, GoodputLimits, NodeFile, RandomIds, Workload
+from service.benchmarks.workload import ClosedLoad, FileLayout, GoodputLimits, NodeFile, RandomIds, Workload
 from service.db import benchmark_files
 from service.db import benchmarks as benchmark_queries
 from service.db.benchmark_tables import Benchmark, BenchmarkResult, BenchmarkRun
@@ -242,22 +242,23 @@ async def test_the_end_of_the_server_ends_the_run(world: World) -> None:
 async def test_what_goes_wrong_is_told(world: World) -> None:
     await world.take_in(world.atlas)
     await world.bring_up()
-    too_long = RandomIds(input_tokens=5000, output_tokens=4)
-    await define(world, "failing", dataset=too_long, warmup_requests=0)
+    await define(world, "failing", dataset=RandomIds(input_tokens=5000, output_tokens=4))
     run = await until_ended(world, await start(world, "failing", repeats=1))
     assert (run.state, (run.problem or {})["code"]) == (RunState.FAILED, "requests_failed")
     assert "6 of 6 requests failed" in (run.problem or {})["detail"]
-    assert "longer than the model's context length" in (run.problem or {})["detail"]
+    assert "no text came" in (run.problem or {})["detail"]
     (row,) = await results_of(world, run.id)
     assert row.status is ResultStatus.FAILED
     json.dumps(row.result, allow_nan=False)
 
-    await define(world, "cold", dataset=too_long)
-    accepted = await start(world, "cold", repeats=3)
+    garbled = world.atlas.home / "garbled.jsonl"
+    garbled.write_text("no prompts\n")
+    await define(world, "garbled", dataset=NodeFile(path=str(garbled), layout=FileLayout.CUSTOM))
+    accepted = await start(world, "garbled", repeats=3)
     run = await until_ended(world, accepted)
     assert (run.state, (run.problem or {})["code"]) == (RunState.FAILED, "client_failed")
     assert "ended with code 1" in (run.problem or {})["detail"]
-    assert "Warmup failed" in (run.problem or {})["detail"]
+    assert "JSONDecodeError" in (run.problem or {})["detail"]
     assert await results_of(world, run.id) == []
     operation = await world.get(f"/operations/{accepted['operation']['id']}")
     assert (operation["state"], operation["problem"]["code"]) == ("failed", "client_failed")

@@ -3,6 +3,7 @@
 import json
 import math
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -82,24 +83,38 @@ def test_a_run_writes_what_the_real_client_of_the_version_writes(
     assert "9/9" in done.stderr
 
 
-def test_requests_that_do_not_fit_fail_with_exit_code_0(home: EngineHome, tmp_path: Path) -> None:
+def test_requests_that_do_not_fit_are_answers_to_the_client(home: EngineHome, tmp_path: Path) -> None:
     engine = home.start()
     engine.wait_until_ready()
     dataset = RandomIds(input_tokens=2048, output_tokens=4)
+    done, document = run_client(home, engine, tmp_path, workload(dataset=dataset))
+    assert document is not None
+    assert (done.returncode, document["completed"], document["total_output_tokens"]) == (0, 9, 36)
+    assert (document["ttfts"], document["errors"]) == ([0.0] * 9, [""] * 9)
+    assert "is longer than the model's context length" in engine.log
+
+
+def test_a_file_of_prompts_that_is_none_leaves_no_result(home: EngineHome, tmp_path: Path) -> None:
+    engine = home.start()
+    engine.wait_until_ready()
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("no prompts\n")
+    dataset = NodeFile(path=str(path), layout=FileLayout.CUSTOM)
+    done, document = run_client(home, engine, tmp_path, workload(dataset=dataset))
+    assert (done.returncode, document) == (1, None)
+    assert "JSONDecodeError" in done.stderr
+
+
+def test_a_server_that_ends_meanwhile_makes_requests_fail(home: EngineHome, tmp_path: Path) -> None:
+    engine = home.start()
+    engine.wait_until_ready()
+    dataset = RandomIds(input_tokens=8, output_tokens=900)
+    threading.Timer(4, engine.process.kill).start()
     done, document = run_client(home, engine, tmp_path, workload(dataset=dataset, warmup_requests=0))
     assert document is not None
     assert (done.returncode, document["completed"]) == (0, 0)
     assert math.isnan(document["mean_e2e_latency_ms"])
-    assert all("longer than the model's context length" in error for error in document["errors"])
-
-
-def test_a_warm_up_that_fails_leaves_no_file(home: EngineHome, tmp_path: Path) -> None:
-    engine = home.start()
-    engine.wait_until_ready()
-    done, document = run_client(home, engine, tmp_path, workload(dataset=RandomIds(input_tokens=5000, output_tokens=4)))
-    assert (done.returncode, document) == (1, None)
-    assert "ValueError: Warmup failed" in done.stderr
-    assert "is longer than the model's context length" in done.stderr
+    assert all("Traceback" in error for error in document["errors"])
 
 
 def test_a_server_with_a_key_wants_it(home: EngineHome, tmp_path: Path) -> None:

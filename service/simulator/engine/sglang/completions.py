@@ -66,7 +66,7 @@ class Completions:
             prompt = (len(ids), *prompt[1:])
         refused = self._too_long(prompt)
         if refused is not None:
-            return refused
+            return _refused_stream(refused) if body.get("stream") else json_response({"error": refused}, 400)
         if body.get("stream"):
             return Response(200, content_type=EVENT_STREAM, stream=_events(self._generate_steps(prompt)))
         *_, last = self._generate_steps(prompt)
@@ -88,14 +88,14 @@ class Completions:
         wanted = body.get("max_completion_tokens") or body.get("max_tokens")
         return self._openai(body, _prompt(json.dumps(body["messages"]), wanted), is_chat=True)
 
-    def _too_long(self, prompt: Prompt) -> Optional[Response]:
-        """Return the refusal of an input that does not fit the context, or None; answers may be longer here."""
+    def _too_long(self, prompt: Prompt) -> Optional[Dict[str, Any]]:
+        """Return what is wrong with an input that does not fit the context, or None; answers may be longer here."""
         limit, tokens = self._frontend.plan.context_length, prompt[0]
         if tokens < limit:
             return None
         message = f"The input ({tokens} tokens) is longer than the model's context length ({limit} tokens)."
         self._frontend.console.error(f"[http_server] Error: {message}")
-        return json_response({"error": {"message": message}}, 400)
+        return {"message": message, "type": "invalid_request_error", "code": 400, "retryable": False}
 
     def _generate_steps(self, prompt: Prompt) -> Iterator[Dict[str, Any]]:
         prompt_tokens, wanted, seed = prompt
@@ -180,6 +180,11 @@ def _body(request: Request, path: str, *needed: str) -> Tuple[Dict[str, Any], Op
         if name not in body:
             return {}, _refusal(path, {"type": "missing", "loc": ("body", name), "msg": "Field required"})
     return body, None
+
+
+def _refused_stream(error: Dict[str, Any]) -> Response:
+    """Refuse within a stream, whose status has been sent by then: 200."""
+    return Response(200, content_type=EVENT_STREAM, stream=_events(iter([{"error": error}])))
 
 
 def _refusal(path: str, reason: Dict[str, Any]) -> Response:

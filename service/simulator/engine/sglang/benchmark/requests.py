@@ -69,6 +69,8 @@ def generate(address: Address, row: Row, *, model: str, is_chat: bool, ignores_e
         response = connection.getresponse()
         if response.status == HTTP_OK:
             _read(response, outcome, began, is_chat=is_chat)
+            if not outcome.text:  # as the real client does: it takes a refusal in the stream for an answer
+                outcome.output_tokens = row.output_tokens
         else:
             outcome.error = f"{response.reason}: {response.read().decode('utf-8', 'replace')}"
     except (OSError, HTTPException, ValueError) as error:
@@ -95,7 +97,9 @@ def _read(response: Any, outcome: Outcome, began: float, *, is_chat: bool) -> No
     last = began
     for line in response:
         data = line.strip()
-        if not data.startswith(b"data: ") or data == b"data: [DONE]":
+        if data == b"data: [DONE]":
+            outcome.is_good = True
+        if not data.startswith(b"data: ") or outcome.is_good:
             continue
         produced = _take(json.loads(data[6:]), outcome, is_chat=is_chat)
         now = time.perf_counter()
@@ -107,12 +111,15 @@ def _read(response: Any, outcome: Outcome, began: float, *, is_chat: bool) -> No
         else:
             outcome.gaps_s += [(now - last) / produced] * produced
         last = now
-    outcome.is_good = True
+    if not outcome.is_good:
+        raise HTTPException("Response payload is not completed")
 
 
 def _take(said: Dict[str, Any], outcome: Outcome, *, is_chat: bool) -> int:
     """Take one event in and return how many tokens it brought."""
     before = outcome.output_tokens
+    if "error" in said:
+        return 0
     if not is_chat:
         outcome.text = said["text"]
         outcome.output_tokens = said["meta_info"]["completion_tokens"]
