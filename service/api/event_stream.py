@@ -38,7 +38,7 @@ class EventStream(HeldStream):
 
 
 async def follow(control: Control, wanted: Wanted, *, after: int | None) -> AsyncGenerator[bytes]:
-    """Yield every wanted event after an id, or from now on; it never ends by itself.
+    """Yield every wanted event after an id, or from now on; it ends with the service.
 
     Where events are not kept any more, a `gap` says so and it goes on behind it. Comments keep the connection alive and
     carry the id up to which everything was looked at, so that who wants little does not fall behind.
@@ -47,7 +47,7 @@ async def follow(control: Control, wanted: Wanted, *, after: int | None) -> Asyn
     position = feed.newest_id if after is None else after
     yield f": events after {position}\nretry: {RETRY_MS}\nid: {position}\n\n".encode()
     told_s = clock()
-    while True:
+    while not feed.is_over:
         stretch = await feed.after(position)
         if stretch.begins_after != position:
             yield frame("gap", stretch.begins_after, gap_text(position, stretch.begins_after, to_text(control.now())))

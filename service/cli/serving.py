@@ -1,8 +1,12 @@
 """Runs the service under uvicorn: one worker, one event loop."""
 
+import socket
+
 import uvicorn
+from fastapi import FastAPI
 
 from service import logs
+from service.api.dependencies import Parts
 from service.app import create_app
 from service.operations.opening import require_safe
 from service.settings import Settings
@@ -24,8 +28,9 @@ def serve_until_ended(settings: Settings) -> None:
 
 def server_of(settings: Settings) -> uvicorn.Server:
     """Return an uvicorn server that is not running yet."""
+    app = create_app(settings)
     config = uvicorn.Config(
-        create_app(settings),
+        app,
         host=settings.host,
         port=settings.port,
         log_level="warning",
@@ -33,4 +38,19 @@ def server_of(settings: Settings) -> uvicorn.Server:
         timeout_graceful_shutdown=GRACE_S,
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
     )
-    return uvicorn.Server(config)
+    return _Server(config, app)
+
+
+class _Server(uvicorn.Server):
+    """Lets readers of events go before it waits for requests to end: theirs never would."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then the rest as uvicorn does."""
+        parts = getattr(self._app.state, "parts", None)
+        if isinstance(parts, Parts):
+            parts.control.feed.end()
+        await super().shutdown(sockets)

@@ -76,6 +76,8 @@ class EventFeed:
         self._held_after = 0
         self._names: dict[str, str] = {}
         self._task: asyncio.Task[None] | None = None
+        self.is_over = False
+        """Whether the service is about to end: those who follow shall come back to the next one."""
 
     @property
     def newest_id(self) -> int:
@@ -91,6 +93,11 @@ class EventFeed:
                 self._hold(page)
                 self._newest = page[-1].id
         self._task = asyncio.create_task(self._follow(), name="event feed")
+
+    def end(self) -> None:
+        """Let go of all who follow, before the service waits for its requests to end."""
+        self.is_over = True
+        self._changes.publish(EVENTS_FED)
 
     async def close(self) -> None:
         """End the task."""
@@ -115,11 +122,15 @@ class EventFeed:
         return Stretch(begin, [told for told in page if told.id <= self._newest])
 
     async def wait(self, event_id: int, *, timeout_s: float) -> bool:
-        """Wait until there is a newer event than this one; False when the time was up first."""
-        seen = self._changes.count(EVENTS_FED)
-        if self._newest > event_id:
-            return True
-        return await self._changes.wait([EVENTS_FED], after=seen, timeout_s=timeout_s)
+        """Wait until there is a newer event than this one, or the feed is over; False when the time was up first."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + timeout_s
+        while True:
+            seen = self._changes.count(EVENTS_FED)
+            if self._newest > event_id or self.is_over:
+                return True
+            if not await self._changes.wait([EVENTS_FED], after=seen, timeout_s=until - clock()):
+                return False
 
     async def _follow(self) -> None:
         """Read what is new whenever something was written; a fault is logged, and it goes on."""

@@ -121,3 +121,19 @@ def read(vigil: Vigil, after: int, *, until: str = "", until_stopped: bool = Fal
 def last_id(seen: list[dict[str, Any]]) -> int:
     """Return the id of the last event that was seen."""
     return int(seen[-1]["id"])
+
+
+def test_the_end_of_the_service_lets_readers_go(vigil: Vigil) -> None:
+    """A stream never ends by itself: the service must not wait for it, nor fill its log with it."""
+    with (
+        httpx2.Client(base_url=vigil.url, timeout=30, trust_env=False) as http,
+        http.stream("GET", "/api/v1/events") as response,
+    ):
+        lines = response.iter_lines()
+        assert next(lines).startswith(": events after")
+        began = time.monotonic()
+        vigil.end()
+        assert time.monotonic() - began < 3
+        assert [line for line in lines if line.startswith("data: ")] == []
+    assert "Traceback" not in vigil.log.read_text()
+    vigil.start()

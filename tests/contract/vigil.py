@@ -72,6 +72,12 @@ class Vigil:
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
+    def end(self) -> None:
+        """End the service as an operator would."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(15)
+
     def _answers(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, self.log.read_text()[-3000:]
