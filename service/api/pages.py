@@ -15,10 +15,10 @@ from service.errors import NotFound
 BUILT = Path(__file__).parents[1] / "page"
 ENTRY = "index.html"
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Nothing comes from elsewhere, nothing inline runs; blob: is for pictures that need a token to be read."""
+"""Nothing comes from elsewhere, and nothing inline runs or styles."""
 SECURITY = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",

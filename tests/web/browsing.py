@@ -88,4 +88,4 @@ async def screen_at(browser: Browser, url: str, *, width: int = 1280, scheme: st
     screen = Screen(page, url)
     yield screen
     await page.close()
-    assert screen.faults == []
+    assert not screen.faults, screen.faults

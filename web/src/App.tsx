@@ -21,6 +21,10 @@ const NodePage = lazy(() => import("./fleet/NodePage"));
 const PlacePage = lazy(() => import("./acting/PlacePage"));
 const ProfilesPage = lazy(() => import("./profiles/ProfilesPage"));
 const ProfilePage = lazy(() => import("./profiles/ProfilePage"));
+const BenchmarksPage = lazy(() => import("./benchmarks/BenchmarksPage"));
+const RunPage = lazy(() => import("./benchmarks/RunPage"));
+const ComparisonPage = lazy(() => import("./benchmarks/ComparisonPage"));
+const HistoryPage = lazy(() => import("./benchmarks/HistoryPage"));
 
 export function App(): JSX.Element {
   const route = useRoute();
@@ -66,7 +70,15 @@ function View({ route }: { route: Route }): JSX.Element {
       return <ProfilePage key={route.name} name={route.name} />;
     case "newProfile":
       return <ProfilePage key="+" name={null} />;
-    default:
+    case "benchmarks":
+      return <BenchmarksPage />;
+    case "run":
+      return <RunPage key={route.id} id={route.id} />;
+    case "comparison":
+      return <ComparisonPage baseline={route.baseline} candidate={route.candidate} />;
+    case "benchmarkHistory":
+      return <HistoryPage profile={route.profile} metric={route.metric} seriesKey={route.key} />;
+    case "unknown":
       return (
         <Page title="Not here">
           <Empty title="There is no such view">

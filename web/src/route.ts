@@ -12,11 +12,13 @@ export type Route =
   | { view: "newProfile" }
   | { view: "benchmarks" }
   | { view: "run"; id: string }
+  | { view: "comparison"; baseline: string; candidate: string }
+  | { view: "benchmarkHistory"; profile: string; metric: string | null; key: string | null }
   | { view: "unknown" };
 
 export function parse(hash: string): Route {
   const [path = ""] = hash.replace(/^#\/?/, "").split("?");
-  const [first = "", second, third] = path.split("/").map(decode);
+  const [first = "", second, third, fourth, fifth] = path.split("/").map(decode);
   switch (first) {
     case "":
       return { view: "fleet" };
@@ -32,10 +34,20 @@ export function parse(hash: string): Route {
       if (second === undefined) return { view: "profiles" };
       return second === "+" ? { view: "newProfile" } : { view: "profile", name: second };
     case "benchmarks":
-      return second === "runs" && third ? { view: "run", id: third } : { view: "benchmarks" };
+      return benchmarkRoute(second, third, fourth, fifth);
     default:
       return { view: "unknown" };
   }
+}
+
+function benchmarkRoute(second?: string, third?: string, fourth?: string, fifth?: string): Route {
+  if (second === undefined) return { view: "benchmarks" };
+  if (second === "runs" && third) return { view: "run", id: third };
+  if (second === "comparison" && third && fourth) return { view: "comparison", baseline: third, candidate: fourth };
+  if (second === "history" && third) {
+    return { view: "benchmarkHistory", profile: third, metric: fourth ?? null, key: fifth ?? null };
+  }
+  return { view: "unknown" };
 }
 
 /** The address of a view: `to("servers", "llama")` → `#/servers/llama`. */

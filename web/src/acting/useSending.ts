@@ -4,14 +4,14 @@ import { useMemo, useState } from "react";
 import { asTrouble, type Trouble } from "../api/problem";
 import { newKey, send, type Wish } from "./request";
 
-export interface Sending<T> {
+export interface Sending {
   key: string;
   isUnderWay: boolean;
   trouble: Trouble | null;
   go: () => Promise<void>;
 }
 
-export function useSending<T>(wish: Wish, onDone: (answer: T) => void): Sending<T> {
+export function useSending<T>(wish: Wish, onDone: (answer: T) => void): Sending {
   const said = JSON.stringify(wish);
   const [turn, setTurn] = useState(0);
   const key = useMemo(() => newKey(), [said, turn]);

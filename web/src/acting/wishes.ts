@@ -25,6 +25,16 @@ export const updateProfileWish = (profile: string, body: Schemas["ProfileUpdate"
   body,
 });
 
+export const runWish = (body: Schemas["BenchmarkRunCreate"]): Wish => ({ method: "POST", path: "/benchmark-runs", body });
+
+export const cancelWish = (operation: string): Wish => ({ method: "POST", path: at("operations", operation, "cancel") });
+
+export const baselineWish = (profile: string, run: string): Wish => ({
+  method: "PUT",
+  path: at("profiles", profile, "baseline"),
+  body: { run },
+});
+
 /** A body that says nothing is left out. */
 function withBody(path: string, body: LaunchWish): Wish {
   const isEmpty = !body.override?.length && body.version == null;

@@ -26,7 +26,7 @@ export const NodeCard = memo(function NodeCard({ node, states }: Props): JSX.Ele
           {contact.state === "lost" && (contact.code ? plain(contact.code) : "contact lost")}
           {contact.state === "unknown" && "not reached yet"}
           {" · "}
-          <Age at={contact.since_at} suffix="" />
+          <Age at={contact.since_at} suffix="" isCoarse />
         </span>
       </div>
       {inventory ? (
@@ -35,7 +35,7 @@ export const NodeCard = memo(function NodeCard({ node, states }: Props): JSX.Ele
           {inventory.gpu_error && <p className="small flag flag-lost">{inventory.gpu_error}</p>}
           <p className="small muted">
             {inventory.gpus[0] && <>{inventory.gpus[0].name}, GiB used, </>}
-            looked at <Age at={inventory.at} />
+            looked at <Age at={inventory.at} isCoarse />
           </p>
         </>
       ) : (

@@ -23,7 +23,7 @@ export const ServerRow = memo(function ServerRow({ server }: { server: Server })
         <Doing server={server} />
       </span>
       <span className="server-age muted small">
-        <Age at={server.state_since_at} suffix="" />
+        <Age at={server.state_since_at} suffix="" isCoarse />
       </span>
     </li>
   );

@@ -9,6 +9,7 @@ const MOVING_EVERY_MS = 1_000;
 const ALL_EVERY_MS = 30_000;
 const ALL_WITHOUT_EVENTS_EVERY_MS = 2_000;
 const ONE_BY_ONE = 8;
+const SETTLE_MS = 1_000;
 
 /** Whether events come. Without them the fleet is read every two seconds, if the service answers at all. */
 export type Link = "opening" | "live" | "lost";
@@ -39,12 +40,15 @@ export function listen(listener: Listener): () => void {
 export function keepTrue(): () => void {
   const ending = new AbortController();
   const changed = new Changed(ending.signal);
+  let isFirst = true;
   const feed = new Feed(
     () => "/api/v1/events",
     {
       onOpen() {
         link.set("live");
-        void readFleet();
+        // What happened between the first reading and the first event is not urgent: the first picture is.
+        setTimeout(() => void readFleet(), isFirst ? SETTLE_MS : 0);
+        isFirst = false;
       },
       onEvent(event) {
         if (event.kind === "gap") void readFleet();

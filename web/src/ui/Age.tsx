@@ -2,20 +2,22 @@
 import type { JSX } from "react";
 
 import { useNow } from "../live/clock";
-import { clock, secondsBetween, wholeSeconds } from "./words";
+import { clock, coarse, secondsBetween, wholeSeconds } from "./words";
 
 interface Props {
   at: string | number;
   /** Said after the age; "ago" by default. */
   suffix?: string;
+  /** In lists: one unit only, so that hundreds of ages seldom change. */
+  isCoarse?: boolean;
 }
 
-export function Age({ at, suffix = " ago" }: Props): JSX.Element {
+export function Age({ at, suffix = " ago", isCoarse = false }: Props): JSX.Element {
   const now = useNow();
   const instant = new Date(at).toISOString();
   return (
     <time className="number" dateTime={instant} title={clock(at)}>
-      {wholeSeconds(secondsBetween(instant, now))}
+      {(isCoarse ? coarse : wholeSeconds)(secondsBetween(instant, now))}
       {suffix}
     </time>
   );

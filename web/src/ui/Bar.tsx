@@ -10,7 +10,7 @@ import { session, token } from "../session/token";
 const PLACES: { name: string; href: string; views: Route["view"][] }[] = [
   { name: "Fleet", href: to(), views: ["fleet", "server", "launch", "node", "place"] },
   { name: "Profiles", href: to("profiles"), views: ["profiles", "profile", "newProfile"] },
-  { name: "Benchmarks", href: to("benchmarks"), views: ["benchmarks", "run"] },
+  { name: "Benchmarks", href: to("benchmarks"), views: ["benchmarks", "run", "comparison", "benchmarkHistory"] },
 ];
 
 export function Bar({ route }: { route: Route }): JSX.Element {

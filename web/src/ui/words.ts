@@ -51,6 +51,14 @@ export function wholeSeconds(value: number): string {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+/** 48 s · 3 min · 8 h · 3 d */
+export function coarse(value: number): string {
+  const s = Math.max(0, Math.floor(value));
+  if (s < 60) return `${s} s`;
+  if (s < 3_600) return `${Math.floor(s / 60)} min`;
+  return s < 86_400 ? `${Math.floor(s / 3_600)} h` : `${Math.floor(s / 86_400)} d`;
+}
+
 /** 14:07:32, with the day before it when that is another. */
 export function clock(at: string | number, now = Date.now()): string {
   const date = new Date(at);
