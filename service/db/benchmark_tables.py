@@ -81,7 +81,7 @@ class BenchmarkRun(Table, table=True):
     comparison: dict[str, Any] | None = json_field(nullable=True)
     """What the comparison with the profile's baseline said when it ended; None where there was no baseline."""
     files_removed_at: datetime | None = instant_field(nullable=True)
-    """When the directories of its clients were removed from the node because of their age; None while they are there."""
+    """When the directories of its clients, being old, were removed from the node; None while they are there."""
     created_at: datetime = instant_field()
     started_at: datetime | None = instant_field(nullable=True)
     ended_at: datetime | None = instant_field(nullable=True)

@@ -1,16 +1,17 @@
 """What history is old enough to go, a few rows at a time; what is current or referred to is never among it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, true, update
+from sqlalchemy import select as select_columns
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, aliased
 from sqlmodel import col, select
 
-from service.benchmarks.runs import RunState
+from service.benchmarks.runs import RunSource, RunState
 from service.db.benchmark_tables import Baseline, BenchmarkFile, BenchmarkRun
 from service.db.event_tables import Event, WebhookDelivery
 from service.db.fields import Table
@@ -61,12 +62,12 @@ class Bound:
     floor: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OldFiles:
-    """An ended launch whose directory on its node may go."""
+    """What has directories on a node that may go: ended launches, and ended runs of benchmarks with their clients'."""
 
-    launch_id: str
-    node_id: str
+    launches: list[str] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
 
 
 def _of_no_current_launch(launch_id: Mapped[Any]) -> ColumnElement[bool]:
@@ -164,37 +165,36 @@ async def remove_rows(session: AsyncSession, kind: History, keys: Sequence[Any])
 
 async def old_files(
     session: AsyncSession, before: datetime, *, keep_launches: int, per_node: int
-) -> dict[str, list[str]]:
-    """Return, by node in contact, ended launches whose directories may go, at most so many of each node.
+) -> dict[str, OldFiles]:
+    """Return, by node in contact, launches and runs whose directories may go, at most so many of each.
 
     Not that of the launch that runs or was the last of its server: its log is what an operator reads.
     """
-    place = func.row_number().over(partition_by=col(Launch.node_id), order_by=col(Launch.id))
-    wanted = (
-        select(col(Launch.id), col(Launch.node_id), place.label("place"))
+    launches = (
+        _of_nodes_in_contact(Launch)
         .join(Server, col(Server.id) == col(Launch.server_id))
-        .join(Node, col(Node.id) == col(Launch.node_id))
-        .where(
-            col(Launch.files_removed_at).is_(None),
-            col(Node.contact) == Contact.OK,
-            col(Node.deleted_at).is_(None),
-            _is_past(before, keep_launches),
-        )
-        .subquery()
+        .where(_is_past(before, keep_launches))
     )
-    query = select(wanted.c.id, wanted.c.node_id).where(wanted.c.place <= per_node).order_by(wanted.c.id)
-    found: dict[str, list[str]] = {}
-    for launch_id, node_id in await session.execute(query):
-        found.setdefault(node_id, []).append(launch_id)
+    runs = _of_nodes_in_contact(BenchmarkRun).where(
+        col(BenchmarkRun.source) == RunSource.OWN,
+        col(BenchmarkRun.state) != RunState.RUNNING,
+        col(BenchmarkRun.ended_at) < before,
+    )
+    found: dict[str, OldFiles] = {}
+    for launch_id, node_id in await session.execute(_first_of_each_node(launches, per_node)):
+        found.setdefault(node_id, OldFiles()).launches.append(launch_id)
+    for run_id, node_id in await session.execute(_first_of_each_node(runs, per_node)):
+        found.setdefault(node_id, OldFiles()).runs.append(run_id)
     return found
 
 
-async def note_files_removed(session: AsyncSession, launch_ids: Sequence[str], at: datetime) -> None:
-    """Remember that launches have no directory on their node any more."""
-    await session.execute(
-        update(Launch).where(col(Launch.id).in_(launch_ids)).values(files_removed_at=at),
-        execution_options={"synchronize_session": False},
-    )
+async def note_files_removed(session: AsyncSession, gone: OldFiles, at: datetime) -> None:
+    """Remember what has no directory on its node any more."""
+    for query in (
+        update(Launch).where(col(Launch.id).in_(gone.launches)).values(files_removed_at=at),
+        update(BenchmarkRun).where(col(BenchmarkRun.id).in_(gone.runs)).values(files_removed_at=at),
+    ):
+        await session.execute(query, execution_options={"synchronize_session": False})
 
 
 async def old_launches(session: AsyncSession, before: datetime, *, keep_launches: int, limit: int) -> Sequence[str]:
@@ -248,6 +248,20 @@ async def remove_launches(session: AsyncSession, launch_ids: Sequence[str]) -> N
         delete(Launch).where(col(Launch.id).in_(launch_ids)),
     ):
         await session.execute(query, execution_options={"synchronize_session": False})
+
+
+def _of_nodes_in_contact(table: type[Launch] | type[BenchmarkRun]) -> Select[Any]:
+    """Select what has directories on nodes in contact, each with its place among those of its node."""
+    place = func.row_number().over(partition_by=col(table.node_id), order_by=col(table.id))
+    query: Select[Any] = select_columns(col(table.id), col(table.node_id), place.label("place"))
+    return query.join(Node, col(Node.id) == col(table.node_id)).where(
+        col(table.files_removed_at).is_(None), col(Node.contact) == Contact.OK, col(Node.deleted_at).is_(None)
+    )
+
+
+def _first_of_each_node(query: Select[Any], per_node: int) -> Select[Any]:
+    wanted = query.subquery()
+    return select(wanted.c.id, wanted.c.node_id).where(wanted.c.place <= per_node).order_by(wanted.c.id)
 
 
 def _is_past(before: datetime, keep_launches: int) -> ColumnElement[bool]:

@@ -1,17 +1,19 @@
 """Lets go of what is too old or too much: rows a few at a time, and directories of ended launches on their nodes."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
 
 from service.db import retention as queries
-from service.db.retention import Bound, History
+from service.db.retention import Bound, History, OldFiles
 from service.db.tables import Node
 from service.errors import RemoteError
 from service.logs import EventLog
 from service.operations.control import Control
+from service.remote.node import NodeSession
 from service.settings import Settings
 
 ANSWERS_KEPT_H = 24
@@ -98,35 +100,56 @@ async def _remove_files(control: Control, removed: Removed) -> None:
         old = await queries.old_files(session, before, keep_launches=settings.keep_launches, per_node=FILES_PER_NODE)
     places = asyncio.Semaphore(NODES_AT_ONCE)
 
-    async def of_node(node_id: str, launch_ids: list[str]) -> None:
+    async def of_node(node_id: str, files: OldFiles) -> None:
         async with places:
-            await _remove_files_of_node(control, node_id, launch_ids, removed)
+            await _remove_files_of_node(control, node_id, files, removed)
 
-    await asyncio.gather(*(of_node(node_id, launch_ids) for node_id, launch_ids in old.items()))
+    await asyncio.gather(*(of_node(node_id, files) for node_id, files in old.items()))
 
 
-async def _remove_files_of_node(control: Control, node_id: str, launch_ids: list[str], removed: Removed) -> None:
-    """Remove directories one by one; a launch that the node says is alive keeps its own, a lost node all the others."""
-    gone: list[str] = []
+async def _remove_files_of_node(control: Control, node_id: str, old: OldFiles, removed: Removed) -> None:
+    """Remove directories one by one; one that the node says is alive is kept, and a lost node keeps all the others."""
+    gone = OldFiles()
     try:
         async with control.database.read() as session:
             node = await session.get_one(Node, node_id)
         remote = await control.node_session(node)
-        for launch_id in launch_ids:
-            try:
-                await remote.remove_launch(launch_id)
-            except RemoteError as error:
-                if "refusal" not in error.context:
-                    raise
-                _events.warning("launch_files_kept", launch_id=launch_id, detail=error.detail)
-            else:
-                gone.append(launch_id)
+        for launch_id in old.launches:
+            if await _is_removed(remote, launch_id):
+                gone.launches.append(launch_id)
+        clients = await _clients_of(remote, old.runs)
+        for run_id in old.runs:
+            if all([await _is_removed(remote, client_id) for client_id in clients.get(run_id, ())]):
+                gone.runs.append(run_id)
     except RemoteError as error:
         _events.warning("launch_files_unreachable", node_id=node_id, code=error.code, detail=error.detail)
-    if gone:
+    if gone.launches or gone.runs:
         async with control.database.write() as session:
             await queries.note_files_removed(session, gone, control.now())
-        removed.add("launch_files", len(gone))
+    removed.add("launch_files", len(gone.launches))
+    removed.add("run_files", len(gone.runs))
+
+
+async def _is_removed(remote: NodeSession, launch_id: str) -> bool:
+    """Remove a directory; False when the node refuses, because something of it is alive."""
+    try:
+        await remote.remove_launch(launch_id)
+    except RemoteError as error:
+        if "refusal" not in error.context:
+            raise
+        _events.warning("launch_files_kept", launch_id=launch_id, detail=error.detail)
+        return False
+    return True
+
+
+async def _clients_of(remote: NodeSession, run_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return the clients of runs that have a directory: their ids are that of the run, the point and the repeat."""
+    found: dict[str, list[str]] = {}
+    for launch in await remote.list_launches() if run_ids else ():
+        run_id = launch.launch_id.rsplit("_", 2)[0]
+        if run_id in run_ids:
+            found.setdefault(run_id, []).append(launch.launch_id)
+    return found
 
 
 async def _remove_launches(control: Control, removed: Removed, *, until: float) -> None:

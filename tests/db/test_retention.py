@@ -11,7 +11,7 @@ from service.db.benchmark_tables import Baseline, BenchmarkFile, BenchmarkRun
 from service.db.engine import Database
 from service.db.event_tables import Event
 from service.db.fields import Table
-from service.db.retention import Bound, History
+from service.db.retention import Bound, History, OldFiles
 from service.db.starts import RECENT_LAUNCHES
 from service.db.tables import Finding, IdempotencyRecord, Launch, Node, Operation, Server, Transition
 from service.nodes.contact import Contact
@@ -231,15 +231,25 @@ async def test_files_go_from_nodes_in_contact_alone_and_never_the_last_ones(data
     present = [launch(server, number, files_removed_at=None) for number in range(1, 6)]
     await add_launches(database, *present, current="ln_a_0005")
 
-    async def old_files(per_node: int = 50) -> dict[str, list[str]]:
+    def run(number: int, at: datetime | None, *, source: RunSource = RunSource.OWN) -> BenchmarkRun:
+        state = RunState.SUCCEEDED if at else RunState.RUNNING
+        return BenchmarkRun(
+            id=f"br_{number}", source=source, state=state, repeats=1, actor="t", created_at=OLD, ended_at=at,
+            node_id="nd_1",
+        )  # fmt: skip
+
+    await add(database, run(0, OLD), run(1, OLD, source=RunSource.IMPORT), run(2, None), run(3, NOW), run(4, OLD))
+
+    async def old_files(per_node: int = 50) -> dict[str, OldFiles]:
         async with database.read() as session:
             return await retention.old_files(session, BOUND.before, keep_launches=200, per_node=per_node)
 
-    assert await old_files() == {"nd_1": [item.id for item in present[:4]]}
-    assert await old_files(2) == {"nd_1": [item.id for item in present[:2]]}
+    ids = [item.id for item in present]
+    assert await old_files() == {"nd_1": OldFiles(ids[:4], ["br_0", "br_4"])}
+    assert await old_files(1) == {"nd_1": OldFiles(ids[:1], ["br_0"])}
     async with database.write() as session:
-        await retention.note_files_removed(session, [present[0].id], NOW)
-    assert await old_files(2) == {"nd_1": [item.id for item in present[1:3]]}
+        await retention.note_files_removed(session, OldFiles(ids[:1], ["br_0"]), NOW)
+    assert await old_files(2) == {"nd_1": OldFiles(ids[1:3], ["br_4"])}
     async with database.write() as session:
         node = await session.get_one(Node, "nd_1")
         node.sqlmodel_update({"contact": Contact.LOST})

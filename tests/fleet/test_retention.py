@@ -4,6 +4,7 @@ from service.db.tables import Node
 from service.operations import retention
 from service.operations.control import Control
 from tests.fleet.conftest import World
+from tests.fleet.test_benchmark_runs import define, start
 
 
 async def test_logs_of_ended_launches_go_and_the_last_one_stays(world: World) -> None:
@@ -42,6 +43,21 @@ async def test_a_node_out_of_reach_keeps_its_directories_for_later(world: World)
     await world.atlas.start()
     await world.until_contact("atlas", "ok")
     assert (await retention.clean_up(control)).counts == {"launch_files": 1}
+
+
+async def test_directories_of_benchmark_clients_go_with_the_age_of_their_run(world: World) -> None:
+    await world.take_in(world.atlas)
+    await world.bring_up()
+    await define(world)
+    run = (await start(world, repeats=2))["id"]
+    await world.until("/operations?server=one&state=running", lambda page: not page["items"])
+    control = world.api.parts.control
+    (launch,) = [item["id"] for item in (await world.get("/servers/one/launches"))["items"]]
+    assert await _directories(control) == {launch, f"{run}_0_0", f"{run}_0_1"}
+    control.settings = control.settings.model_copy(update={"keep_launch_files_days": 0})
+    assert (await retention.clean_up(control)).counts == {"run_files": 1}
+    assert await _directories(control) == {launch}
+    assert (await retention.clean_up(control)).counts == {}
 
 
 async def _directories(control: Control) -> set[str]:
