@@ -21,8 +21,9 @@ class ExitCode(IntEnum):
 
 
 def say(text: str) -> None:
-    """Print a line of the result, as it is: no wrapping, no colour."""
+    """Print a line of the result at once and as it is: no wrapping, no colour."""
     sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def note(text: str) -> None:
@@ -32,13 +33,12 @@ def note(text: str) -> None:
 
 def print_json(document: Any) -> None:
     """Print one JSON document, indented, with no colour, whatever it is printed to."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    say(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def print_json_line(document: Any) -> None:
     """Print one JSON document on a line, at once: somebody reads along."""
-    sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+    say(json.dumps(document, ensure_ascii=False))
 
 
 def problem_line(problem: dict[str, Any]) -> str:

@@ -51,7 +51,7 @@ def test_a_fleet_from_nothing_to_other_wishes(operator: Operator) -> None:
     assert held.stdout.splitlines() == [
         "done: ~ profile chat: version 2",
         "    server_args.log-level: (nothing) -> debug",
-        "done: ± server spare: removed and placed again",
+        "done: -/+ server spare: removed and placed again",
         "    version: 1 -> 2",
         "! server chat: it runs, and differs from the file; --restart restarts it by version 2",
         "    version: 1 -> 2",

@@ -40,7 +40,7 @@ class Action(StrEnum):
 
 SIGNS: Mapping[Action, str] = {
     Action.CREATE: "+",
-    Action.REPLACE: "±",
+    Action.REPLACE: "-/+",
     Action.REMOVE: "-",
     Action.HELD: "!",
     Action.REFUSED: "!",
