@@ -55,13 +55,14 @@ def serve(
 ) -> None:
     """Run the service. Settings come from VIGIL_… variables."""
     from service.cli.serving import serve_until_ended
+    from service.db.holding import DatabaseInUse
     from service.operations.opening import UnsafeSettings
     from service.settings import Settings
 
     given = {name: value for name, value in {"host": host, "port": port}.items() if value is not None}
     try:
         serve_until_ended(Settings().model_copy(update=given))
-    except UnsafeSettings as error:
+    except (UnsafeSettings, DatabaseInUse) as error:
         typer.echo(f"not started: {error}", err=True)
         raise typer.Exit(2) from error
 

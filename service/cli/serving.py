@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from service import logs
 from service.api.dependencies import Parts
 from service.app import create_app
+from service.db.holding import require_free
 from service.operations.opening import require_safe
 from service.settings import Settings
 
@@ -19,9 +20,10 @@ MAX_HEADER_BYTES = 32_768
 def serve_until_ended(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. One process alone may own the database and the nodes' connections.
 
-    UnsafeSettings where everybody in reach would be let in.
+    UnsafeSettings where everybody in reach would be let in, DatabaseInUse where another service runs.
     """
     require_safe(settings)
+    require_free(settings.resolved_database_url())
     logs.configure(settings.log_level)
     server_of(settings).run()
 

@@ -23,6 +23,14 @@ def database_file(url: str) -> Path | None:
     return Path(parsed.database)
 
 
+def require_free(url: str) -> None:
+    """Raise DatabaseInUse if another process holds the database now; to say so before anything is begun."""
+    path = database_file(url)
+    if path is not None and path.parent.is_dir():
+        with held(url):
+            pass
+
+
 @contextmanager
 def held(url: str) -> Iterator[None]:
     """Hold the database for this process alone until the end of the block; DatabaseInUse if another does.
