@@ -14,7 +14,11 @@ from service.api.dependencies import Parts
 from service.api.metrics.meter import Meter
 from service.api.pages import pages_router
 from service.api.routes import (
+    benchmark_comparisons,
+    benchmark_history,
+    benchmark_runs,
     benchmark_starts,
+    benchmarks,
     drafts,
     events,
     history,
@@ -64,7 +68,11 @@ def create_app(settings: Settings) -> FastAPI:
         events,
         webhooks,
         tokens,
+        benchmarks,
         benchmark_starts,
+        benchmark_runs,
+        benchmark_comparisons,
+        benchmark_history,
     ):
         app.include_router(require_guarded(routes.router), prefix=API_PREFIX)
     app.include_router(require_guarded(operational.router))

@@ -27,6 +27,7 @@ SCHEME = "token"
 READ_EVERY_S = 5.0
 """After so long the service knows of a token that another process revoked in the database."""
 _NEEDED = "needed_role"
+_BODY = "body_limits"
 _READING = frozenset({"GET", "HEAD"})
 _events = EventLog("access")
 
@@ -36,6 +37,25 @@ def needs(role: Role) -> Callable[[Endpoint], Endpoint]:
 
     def declare(endpoint: Endpoint) -> Endpoint:
         setattr(endpoint, _NEEDED, role)
+        return endpoint
+
+    return declare
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    """How large the body of a route may be, how long it may take, and what to do about one that is larger."""
+
+    most_bytes: int
+    deadline_s: float
+    remedy: str
+
+
+def takes_body(limits: BodyLimits) -> Callable[[Endpoint], Endpoint]:
+    """Declare what the body of a route may be where the limits of the settings do not fit."""
+
+    def declare(endpoint: Endpoint) -> Endpoint:
+        setattr(endpoint, _BODY, limits)
         return endpoint
 
     return declare
@@ -63,6 +83,7 @@ class GuardedRoute(APIRoute):
         """Return the route's handler behind the guard."""
         handle = super().get_route_handler()
         role = self.needed_role
+        limits: BodyLimits | None = getattr(self.endpoint, _BODY, None)
 
         async def guarded(request: Request) -> Response:
             if role is None:
@@ -71,8 +92,7 @@ class GuardedRoute(APIRoute):
             request.state.caller = await gate.admit(request, role)
             if request.method in _READING:
                 return await handle(request)
-            settings = gate.settings
-            full = await with_body(request, limit_bytes=settings.max_body_bytes, deadline_s=settings.body_deadline_s)
+            full = await _with_body(request, limits, gate.settings)
             request.state.caller = await gate.admit(request, role)  # the body may have taken its time
             response = await handle(full)
             gate.note_change(request, response)
@@ -85,6 +105,15 @@ class GuardedRoute(APIRoute):
             return ()
         is_reading = set(options.get("methods") or ()) <= _READING
         return (Unauthenticated, Forbidden) if is_reading else (Unauthenticated, Forbidden, TooLarge, BodyTooSlow)
+
+
+async def _with_body(request: Request, limits: BodyLimits | None, settings: Settings) -> Request:
+    if limits is None:
+        return await with_body(request, limit_bytes=settings.max_body_bytes, deadline_s=settings.body_deadline_s)
+    try:
+        return await with_body(request, limit_bytes=limits.most_bytes, deadline_s=limits.deadline_s)
+    except TooLarge as error:
+        raise TooLarge(error.detail, remedy=limits.remedy) from None
 
 
 def require_guarded(router: APIRouter) -> APIRouter:

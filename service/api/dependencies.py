@@ -1,6 +1,6 @@
 """What routes ask for: the control plane's parts, a page, the actor, the caller's idempotency key."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Header, Path, Query, Request
@@ -8,6 +8,7 @@ from fastapi import Depends, Header, Path, Query, Request
 from service.api.access import Gate, caller_of
 from service.db.paging import MAX_LIMIT, PageRequest
 from service.operations.control import Control
+from service.operations.importing import FileReader
 from service.operations.runner import OperationRunner
 
 
@@ -18,6 +19,7 @@ class Parts:
     control: Control
     runner: OperationRunner
     gate: Gate
+    file_reader: FileReader = field(default_factory=FileReader)
 
 
 async def get_parts(request: Request) -> Parts:

@@ -43,7 +43,7 @@ async def carry_out(
     request is not the same. A request that fails leaves no record: it may be tried again with its key.
     """
     scope = _scope(request)
-    body_hash = hashlib.sha256(await request.body()).hexdigest()
+    body_hash = await _hash(request)
     async with parts.control.database.write() as session:
         if key is not None:
             known = await find_answer(session, scope, key, body_hash)
@@ -73,7 +73,7 @@ async def find_replay(parts: Parts, request: Request, key: str | None) -> JSONRe
     """Return the recorded answer before any work outside the database is done; None for a new request."""
     if key is None:
         return None
-    body_hash = hashlib.sha256(await request.body()).hexdigest()
+    body_hash = await _hash(request)
     async with parts.control.database.read() as session:
         return await find_answer(session, _scope(request), key, body_hash)
 
@@ -86,6 +86,11 @@ async def find_answer(session: AsyncSession, scope: str, key: str, body_hash: st
     if known.body_hash != body_hash:
         raise IdempotencyKeyReused("this key was used for another request to the same address")
     return _response(known.status, known.body, {**known.headers, REPLAYED: "true"})
+
+
+async def _hash(request: Request) -> str:
+    """Return what tells two requests to one address apart: the body, and what the query says."""
+    return hashlib.sha256(request.url.query.encode() + b"\n" + await request.body()).hexdigest()
 
 
 def _scope(request: Request) -> str:
