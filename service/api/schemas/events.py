@@ -14,7 +14,7 @@ class _Event(BaseModel):
 
     id: int = Field(description="Grows with every event; give it as `Last-Event-ID` to go on behind it.")
     at: Instant
-    node_id: str
+    node_id: str = Field(description="Empty for an imported result that was told of no server.")
     node: str | None = Field(description="The name of the node; null when it is not known any more.")
     server_id: str | None = Field(description="null for what concerns a node alone.")
     server: str | None
@@ -91,6 +91,13 @@ class OperationEndedEvent(_Event):
     document: documents.OperationTold
 
 
+class BenchmarkRegressedEvent(_Event):
+    """A run is worse than the baseline of its profile."""
+
+    kind: Literal[EventKind.BENCHMARK_REGRESSED]
+    document: documents.BenchmarkRegressed
+
+
 class GapEvent(BaseModel):
     """Events are missing here: they are not kept any more. It is made for its reader and is no event of the list."""
 
@@ -120,6 +127,7 @@ AnyEvent = (
     | OperationBeganEvent
     | OperationAdvancedEvent
     | OperationEndedEvent
+    | BenchmarkRegressedEvent
 )
 
 
