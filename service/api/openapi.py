@@ -48,7 +48,8 @@ def document(app: FastAPI) -> dict[str, Any]:
         schemas.pop("HTTPValidationError", None)
         schemas.pop("ValidationError", None)
         made["components"]["schemas"] = dict(sorted(schemas.items()))
-        made["components"]["examples"] = {error.code: {"value": example(error)} for error in _leaves(VigilError)}
+        examples = {error.code: {"value": example(error)} for error in _leaves(VigilError)}
+        made["components"]["examples"] = dict(sorted(examples.items()))
         made["components"]["securitySchemes"] = {SCHEME: TOKEN}
         app.openapi_schema = made
     return app.openapi_schema
@@ -60,7 +61,7 @@ def as_text(app: FastAPI) -> str:
 
 
 def _leaves(error: type[VigilError]) -> Iterator[type[VigilError]]:
-    """Yield the errors that have a code of their own, in the order of the tree."""
+    """Yield the errors that have a code of their own."""
     if "code" in vars(error):
         yield error
     for child in error.__subclasses__():
