@@ -2,11 +2,12 @@
 PYTHON := .venv/bin/python
 ENGINES := 0.5.23 0.5.16 0.5.10.post1
 
-.PHONY: setup demo test check test-engine test-engines openapi lock score fuzz \
+.PHONY: setup demo test check test-engine test-engines test-web web screenshots openapi lock score fuzz \
     bench-detection bench-start-overhead bench-watch-fleet bench-verdict-matrix bench-read-log
 
 setup:
 	@tools/setup.sh
+	@tools/web.sh
 
 demo: setup
 	@$(PYTHON) -m service demo
@@ -34,6 +35,19 @@ test-engines:
 	@tools/setup.sh sshd
 	@$(PYTHON) -m tests.engine.install.install $(ENGINES)
 	@VIGIL_TEST_ENGINES="$(ENGINES)" $(PYTHON) -m pytest tests/engine -m engine
+
+# The page, built into the package; says what is missing where it cannot be.
+web:
+	@tools/web.sh
+
+# The page in Chromium, as an operator uses it.
+test-web: setup
+	@tools/setup.sh chromium
+	@$(PYTHON) -m pytest tests/web -m web
+
+screenshots: setup
+	@tools/setup.sh chromium
+	@$(PYTHON) -m tests.web.screenshots
 
 openapi: setup
 	@$(PYTHON) -m service openapi openapi.json

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes .venv with everything Vigil needs, from requirements.lock; does nothing when that was done before.
-# usage: tools/setup.sh [sshd]    with "sshd" it also sees to an OpenSSH server for the tests
+# usage: tools/setup.sh [sshd | chromium]    with either it also sees to that program for the tests
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -55,5 +55,8 @@ fi
 
 if [ "${1:-}" = sshd ] && [ ! -x /usr/sbin/sshd ] && ! command -v sshd >/dev/null; then
     install_package openssh-server
+fi
+if [ "${1:-}" = chromium ] && ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
+    install_package chromium
 fi
 say "ready"
