@@ -95,7 +95,7 @@ async def test_two_hundred_servers_are_drawn_within_a_second_and_events_make_not
     await crowd(stage)
     await stage.place("zz-alive")
     await screen.page.add_init_script(WATCH.replace("WANTED", str(NODES * SERVERS_A_NODE)))
-    drawn_ms = []
+    drawn_ms: list[float] = []
     for _ in range(3):
         slow = await slowness(screen)
         await screen.page.goto(f"{screen.url}/?{len(drawn_ms)}#/")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, Route, expect
+from pydantic import SecretStr
 
 from service.settings import Access, Settings
 from service.simulator.fleet import EmbeddedFleet
@@ -102,7 +103,9 @@ async def test_a_service_that_cannot_be_read_is_told_with_a_way_to_try_again(sta
 async def guarded(tmp_path: Path) -> AsyncIterator[tuple[Settings, dict[str, str]]]:
     """Give a service that wants tokens, with one server on a node that is not heard, and a token of each role."""
     admin = "vgl_" + "a" * 43
-    settings = Settings(access=Access.TOKEN, state_dir=tmp_path / "state", port=free_port(), admin_token=admin)
+    settings = Settings(
+        access=Access.TOKEN, state_dir=tmp_path / "state", port=free_port(), admin_token=SecretStr(admin)
+    )
     async with serving(settings) as api:
         api.http.headers["Authorization"] = f"Bearer {admin}"
         await api.add_node()
