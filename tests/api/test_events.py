@@ -242,6 +242,16 @@ async def test_a_reader_far_behind_is_served_from_the_database(
     assert len(control.feed._held) == 20
 
 
+async def test_a_page_from_the_database_ends_where_the_feed_is(service: Served) -> None:
+    """Else a reader would be ahead of the feed, and his own id one that was never given."""
+    control = service.parts.control
+    await control.feed.close()
+    await tell(control, *range(1, 6))
+    control.feed._newest = control.feed._held_after = 3
+    stretch = await control.feed.after(1)
+    assert (stretch.begins_after, [told.id for told in stretch.told]) == (1, [2, 3])
+
+
 async def test_what_was_before_a_start_is_held_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand readers that come back after a restart must not read the database a thousand times."""
     monkeypatch.setattr(event_feed, "HELD", 20)
