@@ -10,6 +10,7 @@ from playwright.async_api import Browser, Page, async_playwright
 from service.settings import Access, Settings
 from service.simulator.demo import demo_fleet, node_body, profile_bodies
 from service.simulator.fleet import EmbeddedFleet
+from tests.api.bench_files import import_file, line, steady
 from tests.api.conftest import Api
 from tests.contract.vigil import free_port
 from tests.web.browsing import CHROMIUM, serving
@@ -24,15 +25,12 @@ async def main() -> None:
     TARGET.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="vigil-screenshots-") as root:
         settings = Settings(access=Access.OPEN, state_dir=Path(root) / "state", port=free_port(), health_interval_s=1)
-        async with (
-            demo_fleet(Path(root) / "fleet") as fleet,
-            serving(settings) as api,
-            async_playwright() as playwright,
-        ):
-            browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        async with demo_fleet(Path(root) / "fleet") as fleet, serving(settings) as api:
             await _bring_up(api, fleet)
-            await _take(browser, f"http://127.0.0.1:{settings.port}")
-            await browser.close()
+            async with async_playwright() as playwright:
+                browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+                await _take(browser, f"http://127.0.0.1:{settings.port}")
+                await browser.close()
 
 
 async def _bring_up(api: Api, fleet: EmbeddedFleet) -> None:
@@ -64,6 +62,24 @@ async def _bring_up(api: Api, fleet: EmbeddedFleet) -> None:
     await _until(api, "/servers/kimi", lambda document: (document["launch"] or {}).get("phase") == "compiling_kernels")
     for name in ("atlas", "borealis"):
         await _post(api, f"/nodes/{name}/refresh")
+    await _measure(api)
+
+
+async def _measure(api: Api) -> None:
+    """Import runs of a model that lost a fifth of its throughput with a new version, and one that lost its draft."""
+    of = "profile=borealis-llama&benchmark=chat-1k-1k&gpu_model=H100&gpu_count=2"
+    runs = []
+    for turn in range(16):
+        mean, version = (90.0, "0.5.16") if turn < 9 else (73.0, "0.5.23")
+        sweep = [
+            line(value * scale, concurrency=concurrency, accept_length=3.1)
+            for concurrency, scale in ((1, 0.3), (4, 1.0), (16, 2.1))
+            for value in steady(mean, seed=100 * turn + concurrency, repeats=5)
+        ]
+        runs.append(await import_file(api, b"\n".join(sweep), f"{of}&engine_version={version}"))
+    await api.call("PUT", "/profiles/borealis-llama/baseline", {"run": runs[8]["id"]})
+    lost = [line(value, concurrency=4, accept_length=1.0) for value in steady(24.8, seed=7, repeats=5)]
+    await import_file(api, b"\n".join(lost), f"{of}&engine_version=0.5.23")
 
 
 async def _take(browser: Browser, url: str) -> None:
@@ -84,6 +100,15 @@ async def _take(browser: Browser, url: str) -> None:
     await page.get_by_text("Preflight passed").wait_for()
     await page.get_by_text("The same with curl").click()
     await page.screenshot(path=TARGET / "restart.png")
+    await page.keyboard.press("Escape")
+    await _picture(page, "benchmarks", "#/benchmarks")
+    await page.get_by_role("table").get_by_role("link").first.click()
+    await page.get_by_text("Against the baseline").wait_for()
+    await page.screenshot(path=TARGET / "run.png")
+    await page.get_by_role("link", name="The whole comparison").click()
+    await page.wait_for_timeout(1500)
+    await page.screenshot(path=TARGET / "comparison.png", full_page=True)
+    await _picture(page, "benchmark-history", "#/benchmarks/history/borealis-llama")
     await page.close()
     page = await _page(browser, url, NARROW, "light")
     await _picture(page, "fleet-narrow", "#/")

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Builds the page into service/page, from where the service serves it; does nothing when these sources were built before.
+# usage: tools/build_web.sh [needed]    with "needed" it is a failure when it cannot; else that is said, and the API works
+set -eu
+cd "$(dirname "$0")/.."
+needed=${1:-}
+stamp=service/page/built
+
+say() { printf 'web: %s\n' "$*"; }
+
+give_up() {
+    say "$1, so the page is not built; the API works without it."
+    say "$2, then run: make web"
+    [ "$needed" != needed ] || exit 1
+    exit 0
+}
+
+sources() {
+    find web openapi.json -path web/node_modules -prune -o -type f \
+        ! -path web/src/api/schema.d.ts ! -path web/src/api/forms.json -print0 | sort -z | xargs -0 cksum | cksum
+}
+
+is_new_enough() {
+    node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'
+}
+
+build() { (cd web && npm ci --silent && npm run --silent build >/dev/null); }
+
+wanted=$(sources)
+if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi
+command -v npm >/dev/null || give_up "npm is missing" "Install Node.js 20.19 or newer with npm"
+is_new_enough || give_up "Node.js $(node --version) is too old" "Install 20.19 or newer"
+say "building the page"
+build || give_up "the build failed" "See what npm says above"
+echo "$wanted" >"$stamp"
+say "built"
