@@ -38,7 +38,7 @@ async def main(minutes: float) -> None:
                 browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
                 page = await browser.new_page()
                 await page.goto(f"http://127.0.0.1:{settings.port}/")
-                await page.get_by_text("zz-alive", exact=True).wait_for()
+                await page.get_by_role("link", name="zz-alive", exact=True).wait_for()
                 heaps = await _samples(await page.context.new_cdp_session(page), minutes)
                 await browser.close()
             restarting.cancel()

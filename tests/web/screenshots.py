@@ -56,7 +56,7 @@ async def _bring_up(api: Api, fleet: EmbeddedFleet) -> None:
             await asyncio.sleep(0.5)
         await _until(api, f"/servers/{name}", lambda document: document["state"] == "ready")
     await _until(api, "/servers/llama-frozen", lambda server: server["verdict"]["verdict"] == "suspected_hung")
-    slow = {**bodies["atlas-kimi"]["recipe"], "env": {"VIGIL_SIM_SCRIPT": "scenario_e"}}  # type: ignore[dict-item]
+    slow = {**bodies["atlas-kimi"]["recipe"], "env": {"VIGIL_SIM_SCRIPT": "scenario_e", "VIGIL_SIM_TIME_SCALE": "4"}}  # type: ignore[dict-item]
     await api.call("PUT", "/profiles/atlas-kimi", {"recipe": slow})
     await _post(api, "/servers/kimi/restart", {"version": 2})
     await _until(api, "/servers/kimi", lambda document: (document["launch"] or {}).get("phase") == "compiling_kernels")

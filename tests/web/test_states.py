@@ -80,6 +80,9 @@ async def test_on_a_slow_network_the_page_says_that_it_reads_and_gets_there(stag
     await screen.page.get_by_role("button", name="Launch …").click()
     await screen.sees("Reading what its launch would meet")
     await screen.sees("Preflight passed")
+    await screen.page.get_by_role("button", name="Launch one").click()
+    await screen.sees("Launch 1: where the time goes")
+    await screen.sees("from the request to ready")
     await screen.page.unroute("**/api/v1/**")
 
 

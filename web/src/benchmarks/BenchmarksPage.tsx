@@ -20,7 +20,7 @@ export default function BenchmarksPage(): JSX.Element {
   const runs = useResource(
     `runs ${profile}`,
     () => answerOf(api.GET("/api/v1/benchmark-runs", { params: { query } })),
-    { everyMs: WATCH_EVERY_MS },
+    { againAfterMs: () => WATCH_EVERY_MS },
   );
   const profiles = useResource("profiles", () =>
     readAll((page) => answerOf(api.GET("/api/v1/profiles", { params: { query: page } }))),

@@ -22,17 +22,15 @@ const WATCH_EVERY_MS = 1_000;
 
 export default function RunPage({ id }: { id: string }): JSX.Element {
   const path = { run: id };
-  const isOver = (run: RunDetail | undefined): boolean => run !== undefined && run.state !== "running";
-  const read = () => answerOf(api.GET("/api/v1/benchmark-runs/{run}", { params: { path } }));
-  const first = useResource(id, read);
-  const watched = useResource(isOver(first.value) ? null : `watch ${id}`, read, { everyMs: WATCH_EVERY_MS, keepAs: id });
-  const run = watched.value ? watched : first;
+  const run = useResource(id, () => answerOf(api.GET("/api/v1/benchmark-runs/{run}", { params: { path } })), {
+    againAfterMs: (known) => (known === undefined || known.state === "running" ? WATCH_EVERY_MS : null),
+  });
   const { value } = run;
   return (
     <Page
       title={value ? `Run of ${value.benchmark ?? value.model ?? "an import"}` : "Run"}
       beside={value && <RunStateMark run={value} />}
-      actions={value && <RunActions run={value} onChanged={() => (first.reload(), watched.reload())} />}
+      actions={value && <RunActions run={value} onChanged={run.reload} />}
     >
       <Loaded of={run} what="the run">
         {(known) => <Known run={known} />}

@@ -2,7 +2,7 @@
 import { useEffect, useRef, type JSX } from "react";
 
 import { api, answerOf } from "../api/client";
-import type { Server } from "../api/types";
+import type { Launch, Server } from "../api/types";
 import { ServerActions } from "../acting/ServerActions";
 import { ServerHistory } from "../history/ServerHistory";
 import { fleet, readFleet } from "../live/fleet";
@@ -21,6 +21,8 @@ import { Tabs } from "../ui/Tabs";
 import { plain } from "../ui/words";
 import { LaunchView } from "./LaunchView";
 import { Now } from "./Now";
+
+const WATCH_EVERY_MS = 1_000;
 
 interface Props {
   name: string;
@@ -90,13 +92,12 @@ function Known({ server, tab }: { server: Server; tab: Props["tab"] }): JSX.Elem
 
 function Present({ server }: { server: Server }): JSX.Element {
   const id = server.launch?.id ?? null;
-  const everyMs = server.state === "starting" ? 1_000 : undefined;
   // A launch is read again when its server has changed: the state, or what is thought of it.
   const key = id && `${id} ${server.state_since_at} ${server.verdict?.verdict ?? ""}`;
   const launch = useResource(
     key,
     () => answerOf(api.GET("/api/v1/launches/{launch}", { params: { path: { launch: id! } } })),
-    { everyMs, keepAs: id },
+    { againAfterMs: (value) => (isGoingOn(value) ? WATCH_EVERY_MS : null), keepAs: id },
   );
   return (
     <>
@@ -110,6 +111,10 @@ function Present({ server }: { server: Server }): JSX.Element {
       )}
     </>
   );
+}
+
+function isGoingOn(launch: Launch | undefined): boolean {
+  return launch === undefined || (launch.ready_at === null && launch.ended_at === null);
 }
 
 /** Says what matters as it changes, to who listens instead of looking: not the progress, which never rests. */
