@@ -3,11 +3,12 @@ PYTHON := .venv/bin/python
 ENGINES := 0.5.23 0.5.16 0.5.10.post1
 
 .PHONY: setup demo test check test-engine test-engines test-web web screenshots openapi lock score fuzz \
-    bench-detection bench-start-overhead bench-watch-fleet bench-verdict-matrix bench-read-log
+    bench-detection bench-start-overhead bench-watch-fleet bench-verdict-matrix bench-read-log bench-metrics-scrape \
+    bench-benchmark-statistics bench-event-readers
 
 setup:
 	@tools/setup.sh
-	@tools/web.sh
+	@tools/build_web.sh
 
 demo: setup
 	@$(PYTHON) -m service demo
@@ -36,16 +37,16 @@ test-engines:
 	@$(PYTHON) -m tests.engine.install.install $(ENGINES)
 	@VIGIL_TEST_ENGINES="$(ENGINES)" $(PYTHON) -m pytest tests/engine -m engine
 
-# The page, built into the package; says what is missing where it cannot be.
+# The page, built into the package.
 web:
-	@tools/web.sh
+	@tools/build_web.sh needed
 
 # The page in Chromium, as an operator uses it.
-test-web: setup
+test-web: setup web
 	@tools/setup.sh chromium
 	@$(PYTHON) -m pytest tests/web -m web
 
-screenshots: setup
+screenshots: setup web
 	@tools/setup.sh chromium
 	@$(PYTHON) -m tests.web.screenshots
 
@@ -56,12 +57,15 @@ lock: setup
 	@$(PYTHON) -m pip install --quiet uv
 	@.venv/bin/uv pip compile pyproject.toml --group dev --extra postgres --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-header --quiet -o requirements.lock
+	@.venv/bin/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-header --quiet --constraint requirements.lock -o deploy/requirements.lock
 
 score: setup
 	@$(PYTHON) tools/score.py
 
 # The benchmarks; numbers depend on the machine, so compare within one run.
-bench-detection bench-start-overhead bench-watch-fleet bench-verdict-matrix bench-read-log: setup
+bench-detection bench-start-overhead bench-watch-fleet bench-verdict-matrix bench-read-log bench-metrics-scrape bench-benchmark-statistics \
+    bench-event-readers: setup
 	@PYTHONPATH=. $(PYTHON) bench/$(subst -,_,$(@:bench-%=%)).py
 
 fuzz: setup
