@@ -57,8 +57,8 @@ lock: setup
 	@$(PYTHON) -m pip install --quiet uv
 	@.venv/bin/uv pip compile pyproject.toml --group dev --extra postgres --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-header --quiet -o requirements.lock
-	@.venv/bin/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	    --no-header --quiet --constraint requirements.lock -o deploy/requirements.lock
+	@.venv/bin/uv pip compile pyproject.toml --extra postgres --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-header --quiet --constraint requirements.lock -o deploy/requirements.lock
 
 score: setup
 	@$(PYTHON) tools/score.py
