@@ -33,6 +33,10 @@ class Event:
     data: str
 
 
+_CONNECTED = Event(None, "", "")
+"""Stands before the first event of a stream: the service is there, whether or not it has anything to tell."""
+
+
 async def follow(
     url: str, path: str, *, params: Mapping[str, Any], after: str | None, patience_s: float = PATIENCE_S
 ) -> AsyncGenerator[Event]:
@@ -49,6 +53,8 @@ async def follow(
             async with aclosing(_once(url, path, params, after)) as events:
                 async for event in events:
                     was_there = True
+                    if event is _CONNECTED:
+                        continue
                     if event.kind == "error":
                         cause = Unreachable(_detail(event.data))
                         break
@@ -99,6 +105,7 @@ async def parse(lines: AsyncIterator[str]) -> AsyncGenerator[Event]:
 async def _once(url: str, path: str, params: Mapping[str, Any], after: str | None) -> AsyncGenerator[Event]:
     wanted = {"Accept": EVENT_STREAM, **({} if after is None else {"Last-Event-ID": after})}
     async with _answer(url, path, params, wanted) as response:
+        yield _CONNECTED
         async for event in parse(response.aiter_lines()):
             yield event
 

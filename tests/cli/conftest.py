@@ -38,9 +38,9 @@ class Operator:
         )
 
     def begin(self, *arguments: str) -> "subprocess.Popen[bytes]":
-        """Begin a command that goes on."""
+        """Begin a command that goes on; its pipes are unbuffered, so that a line may be read before the rest."""
         argv = [sys.executable, "-m", "service", *arguments]
-        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment())
+        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, env=self.environment())
 
     def write(self, name: str, text: str) -> str:
         """Write a file and return its path."""

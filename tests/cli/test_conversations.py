@@ -133,6 +133,12 @@ async def test_a_stream_goes_on_where_it_broke() -> None:
     assert [header(head, "last-event-id") for head in heads] == ["0", "9", "9", "9", "12"]
 
 
+async def test_a_stream_that_broke_before_its_first_event_was_there() -> None:
+    async with service(lambda number, _: STREAM_HEAD + (b"" if number == 1 else event(1, "", "end"))) as (url, heads):
+        assert await taken(url, after="0") == []
+    assert [header(head, "last-event-id") for head in heads] == ["0", "0"]
+
+
 async def test_a_stream_that_was_never_there_ends_at_once() -> None:
     async with service(lambda *_: as_json("404 Not Found", {"code": "not_found"})) as (url, _):
         with pytest.raises(Refused):
