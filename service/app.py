@@ -27,6 +27,7 @@ from service.api.routes import (
     operational,
     preflights,
     profiles,
+    schedules,
     servers,
     tokens,
     waiting,
@@ -73,6 +74,7 @@ def create_app(settings: Settings) -> FastAPI:
         benchmark_runs,
         benchmark_comparisons,
         benchmark_history,
+        schedules,
     ):
         app.include_router(require_guarded(routes.router), prefix=API_PREFIX)
     app.include_router(require_guarded(operational.router))

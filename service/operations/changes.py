@@ -7,6 +7,7 @@ from collections.abc import Iterable
 NODES_CHANGED = "nodes"
 """The key of a node that was added or deleted."""
 OPERATIONS_CHANGED = "operations"
+SCHEDULES_CHANGED = "schedules"
 EVENTS_WRITTEN = "events written"
 """Published by the database after each commit that wrote events."""
 WEBHOOKS_CHANGED = "webhooks"

@@ -13,6 +13,7 @@ from service.operations.changes import NODES_CHANGED
 from service.operations.control import Control
 from service.operations.runner import OperationRunner
 from service.watchers.node_watcher import NodeWatcher
+from service.watchers.schedule_watch import ScheduleWatch
 from service.watchers.timetable import Timetable
 
 RETENTION_EVERY_S = 3600
@@ -38,6 +39,7 @@ class FleetWatch:
         self._runner = runner
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._main: asyncio.Task[None] | None = None
+        self._schedules: asyncio.Task[None] | None = None
         self._timetable = Timetable(control)
 
     async def start(self) -> None:
@@ -53,11 +55,13 @@ class FleetWatch:
         if self._control.settings.backup_dir is not None:
             self._timetable.every(BACKUP_LOOK_S, "backups", partial(backups.keep_up, self._control), is_vital=False)
         self._timetable.start()
+        schedules = ScheduleWatch(control, self._runner, self._timetable)
+        self._schedules = asyncio.create_task(schedules.run(), name="schedules")
 
     async def close(self) -> None:
         """End all watchers."""
         self._timetable.close()
-        tasks = [*self._tasks.values(), *([self._main] if self._main else [])]
+        tasks = [*self._tasks.values(), *filter(None, (self._main, self._schedules))]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,10 +1,16 @@
 """The table of timed jobs: done again and again, never twice at once, each known by when it last went well."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.cron import CronTrigger
 
+from service.benchmarks.cron import Cron
 from service.logs import EventLog
 from service.operations.control import Control
 from service.operations.live import LiveJob
@@ -28,6 +34,30 @@ class Timetable:
         self._control.live.jobs[name] = LiveJob(every_s=seconds, is_vital=is_vital, known_at=self._control.now())
         self._scheduler.add_job(self._run, "interval", args=(name, job), seconds=seconds, id=name)
 
+    def by_cron(self, cron: Cron, zone: ZoneInfo, name: str, job: Callable[[], Awaitable[object]]) -> None:
+        """Have a job done at the times of a cron, in the place of an earlier one of this name.
+
+        One that is late by a minute or more is not done at all.
+        """
+        fields = {"minute": cron.minutes, "hour": cron.hours, "day": cron.days, "month": cron.months}
+        trigger = CronTrigger(
+            **{field: _expression(values) for field, values in fields.items()},
+            day_of_week=_expression(cron.weekday_names),
+            timezone=zone,
+        )
+        self._scheduler.add_job(self._run_once, trigger, args=(name, job), id=name, replace_existing=True)
+
+    def drop(self, name: str) -> None:
+        """Do a job no more; one that is not there is no error."""
+        with contextlib.suppress(JobLookupError):
+            self._scheduler.remove_job(name)
+
+    def next_at(self, name: str) -> datetime | None:
+        """Return when a job is due next, in UTC; None when it is not there or never due again."""
+        job = self._scheduler.get_job(name)
+        due_at: datetime | None = getattr(job, "next_run_time", None)
+        return None if due_at is None else due_at.astimezone(UTC)
+
     def start(self) -> None:
         """Begin to keep the time."""
         self._scheduler.start()
@@ -37,11 +67,20 @@ class Timetable:
         self._scheduler.shutdown(wait=False)
 
     async def _run(self, name: str, job: Callable[[], Awaitable[object]]) -> None:
+        if await self._run_once(name, job):
+            self._control.live.jobs[name].done_at = self._control.now()
+
+    async def _run_once(self, name: str, job: Callable[[], Awaitable[object]]) -> bool:
+        """Do a job; True when it went well."""
         try:
             await job()
         except asyncio.CancelledError:
-            return  # the timetable was closed; the scheduler would call it an error, with a traceback
+            return False  # the timetable was closed; the scheduler would call it an error, with a traceback
         except Exception:  # noqa: BLE001  the next time may go well; until then its age tells
             _events.failure("job_failed", job=name)
-            return
-        self._control.live.jobs[name].done_at = self._control.now()
+            return False
+        return True
+
+
+def _expression(values: Sequence[int | str] | None) -> str:
+    return "*" if values is None else ",".join(map(str, values))

@@ -1,0 +1,75 @@
+"""Keeps one job in the timetable for each schedule that is not paused, and has its turns taken."""
+
+import asyncio
+from datetime import datetime
+from functools import partial
+
+from service.benchmarks.cron import parse_cron
+from service.db import schedules
+from service.db.benchmark_tables import Schedule
+from service.logs import EventLog
+from service.operations import scheduling
+from service.operations.changes import SCHEDULES_CHANGED
+from service.operations.control import Control
+from service.operations.runner import OperationRunner
+from service.watchers.timetable import Timetable
+
+RETRY_S = 1.0
+_events = EventLog("schedules")
+
+
+class ScheduleWatch:
+    """Follows the schedules in the database; the timetable keeps their time in memory."""
+
+    def __init__(self, control: Control, runner: OperationRunner, timetable: Timetable) -> None:
+        self._control = control
+        self._runner = runner
+        self._timetable = timetable
+        self._kept: dict[str, tuple[str, str]] = {}
+        """The cron and time zone of each schedule that has a job."""
+
+    async def run(self) -> None:
+        """Note what was missed while nobody kept the time, then keep it, for ever."""
+        is_first = True
+        while True:
+            seen = self._control.changes.count(SCHEDULES_CHANGED)
+            try:
+                await self.match_jobs(is_first=is_first)
+            except Exception:  # noqa: BLE001  without it no turn would ever come again
+                _events.failure("schedules_not_matched")
+                await asyncio.sleep(RETRY_S)
+                continue
+            is_first = False
+            await self._control.changes.wait([SCHEDULES_CHANGED], after=seen, timeout_s=None)
+
+    async def match_jobs(self, *, is_first: bool = False) -> None:
+        """Give each schedule its job and take away the jobs of those that are paused or gone."""
+        async with self._control.database.read() as session:
+            wanted = {schedule.id: schedule for schedule in await schedules.kept_schedules(session)}
+        for schedule_id in set(self._kept) - set(wanted):
+            self._timetable.drop(_job_name(schedule_id))
+            del self._kept[schedule_id]
+        changed = [item for item in wanted.values() if self._kept.get(item.id) != (item.cron, item.timezone)]
+        if not changed:
+            return
+        async with self._control.database.write() as session:
+            for schedule in changed:
+                if is_first:
+                    await scheduling.note_missed(session, schedule, now=self._control.now())
+                await schedules.note_next(session, schedule.id, self._add_job(schedule))
+
+    async def _take_turn(self, schedule_id: str) -> None:
+        await scheduling.take_turn(self._control, schedule_id, self._runner.submit, at=self._control.now())
+        async with self._control.database.write() as session:
+            await schedules.note_next(session, schedule_id, self._timetable.next_at(_job_name(schedule_id)))
+
+    def _add_job(self, schedule: Schedule) -> datetime | None:
+        name = _job_name(schedule.id)
+        zone = scheduling.require_timezone(schedule.timezone)
+        self._timetable.by_cron(parse_cron(schedule.cron), zone, name, partial(self._take_turn, schedule.id))
+        self._kept[schedule.id] = (schedule.cron, schedule.timezone)
+        return self._timetable.next_at(name)
+
+
+def _job_name(schedule_id: str) -> str:
+    return f"schedule {schedule_id}"
