@@ -66,12 +66,37 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_benchmark_run")),
     )
     with op.batch_alter_table("benchmark_run", schema=None) as batch_op:
-        batch_op.create_index("ix_benchmark_run_benchmark_id", ["benchmark", "id"], unique=False)
-        batch_op.create_index("ix_benchmark_run_model_id", ["model", "id"], unique=False)
+        batch_op.create_index(
+            "ix_benchmark_run_by_benchmark",
+            ["benchmark", "id", "server_id", "profile_id", "model", "state", "source"],
+            unique=False,
+        )
+        batch_op.create_index(
+            "ix_benchmark_run_by_model",
+            ["model", "id", "server_id", "profile_id", "benchmark", "state", "source"],
+            unique=False,
+        )
+        batch_op.create_index(
+            "ix_benchmark_run_by_profile_id",
+            ["profile_id", "id", "server_id", "model", "benchmark", "state", "source"],
+            unique=False,
+        )
+        batch_op.create_index(
+            "ix_benchmark_run_by_server_id",
+            ["server_id", "id", "profile_id", "model", "benchmark", "state", "source"],
+            unique=False,
+        )
+        batch_op.create_index(
+            "ix_benchmark_run_by_source",
+            ["source", "id", "server_id", "profile_id", "model", "benchmark", "state"],
+            unique=False,
+        )
+        batch_op.create_index(
+            "ix_benchmark_run_by_state",
+            ["state", "id", "server_id", "profile_id", "model", "benchmark", "source"],
+            unique=False,
+        )
         batch_op.create_index(batch_op.f("ix_benchmark_run_operation_id"), ["operation_id"], unique=False)
-        batch_op.create_index("ix_benchmark_run_profile_id_id", ["profile_id", "id"], unique=False)
-        batch_op.create_index("ix_benchmark_run_server_id_id", ["server_id", "id"], unique=False)
-        batch_op.create_index("ix_benchmark_run_state_id", ["state", "id"], unique=False)
         batch_op.create_index(
             "uq_benchmark_run_server_id_running",
             ["server_id"],
@@ -908,12 +933,13 @@ def downgrade() -> None:
             sqlite_where=sa.text("state = 'running'"),
             postgresql_where=sa.text("state = 'running'"),
         )
-        batch_op.drop_index("ix_benchmark_run_state_id")
-        batch_op.drop_index("ix_benchmark_run_server_id_id")
-        batch_op.drop_index("ix_benchmark_run_profile_id_id")
         batch_op.drop_index(batch_op.f("ix_benchmark_run_operation_id"))
-        batch_op.drop_index("ix_benchmark_run_model_id")
-        batch_op.drop_index("ix_benchmark_run_benchmark_id")
+        batch_op.drop_index("ix_benchmark_run_by_state")
+        batch_op.drop_index("ix_benchmark_run_by_source")
+        batch_op.drop_index("ix_benchmark_run_by_server_id")
+        batch_op.drop_index("ix_benchmark_run_by_profile_id")
+        batch_op.drop_index("ix_benchmark_run_by_model")
+        batch_op.drop_index("ix_benchmark_run_by_benchmark")
 
     op.drop_table("benchmark_run")
     with op.batch_alter_table("benchmark", schema=None) as batch_op:
