@@ -156,6 +156,9 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
+LARGEST = 1e15
+
+
 def ticks(low: float, high: float, wanted: int = 8) -> list[float]:
     """Return round numbers from `low` to `high`."""
     raw = (high - low) / wanted
@@ -166,7 +169,7 @@ def ticks(low: float, high: float, wanted: int = 8) -> list[float]:
 
 
 def _finite_series(series: Series) -> Series:
-    dots = tuple(_finite_dot(dot) for dot in series.dots if math.isfinite(dot.x) and math.isfinite(dot.y))
+    dots = tuple(_finite_dot(dot) for dot in series.dots if _is_drawable(dot.x) and _is_drawable(dot.y))
     return Series(series.name, dots, series.is_connected)
 
 
@@ -174,13 +177,18 @@ def _finite_dot(dot: Dot) -> Dot:
     """Return a point without the ends of intervals that are no numbers."""
 
     def end(value: float | None) -> float | None:
-        return value if value is not None and math.isfinite(value) else None
+        return value if value is not None and _is_drawable(value) else None
 
     return replace(dot, x_low=end(dot.x_low), x_high=end(dot.x_high), y_low=end(dot.y_low), y_high=end(dot.y_high))
 
 
+def _is_drawable(value: float) -> bool:
+    """Tell whether a number can stand on an axis; no measured one is so large, and sums of larger ones overflow."""
+    return math.isfinite(value) and abs(value) <= LARGEST
+
+
 def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None and math.isfinite(value)]
+    return [value for value in values if value is not None and _is_drawable(value)]
 
 
 def _scales(chart: Chart, dots: Sequence[Dot]) -> tuple[_Scale, _Scale]:

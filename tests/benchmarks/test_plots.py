@@ -175,6 +175,7 @@ def test_any_text_is_legal_xml_once_escaped(text: str) -> None:
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 
 
+@example([(0.0, 1.0, 1.66e308), (0.0, 1.0, -1.66e308)])
 @example([(1.0, 2.0, math.nan), (2.0, 3.0, math.inf), (math.nan, 1.0, None)])
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, st.none() | NUMBERS), max_size=6))
 def test_any_numbers_are_drawn_inside_the_picture(values: list[tuple[float, float, float | None]]) -> None:
