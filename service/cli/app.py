@@ -135,7 +135,15 @@ def restore(
     raise typer.Exit(command.put_back(file, replaces=force))
 
 
-for command in (servers.launch, servers.stop, servers.restart, following.logs, following.events, applying.apply):
+for command in (
+    servers.launch,
+    servers.stop,
+    servers.restart,
+    following.logs,
+    following.events,
+    applying.apply,
+    bench.compare,
+):
     app.command()(command)
 
 

@@ -53,9 +53,14 @@ class Api:
             if cursor is None or (limit is not None and len(items) >= limit):
                 return {"items": items, "next_cursor": cursor}
 
-    async def change(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the document of a change, which is carried out once even if the service is restarted meanwhile."""
-        request = {"headers": {"Idempotency-Key": f"cli-{uuid.uuid4()}"}, **({} if body is None else {"json": body})}
+    async def change(self, method: str, path: str, body: Any = None, **request: Any) -> Any:
+        """Return the document of a change, which is carried out once even if the service is restarted meanwhile.
+
+        `request` may hold `content`, bytes in the place of a JSON body, and `params`.
+        """
+        request["headers"] = {"Idempotency-Key": f"cli-{uuid.uuid4()}"}
+        if body is not None:
+            request["json"] = body
         deadline: float | None = None
         while True:
             try:

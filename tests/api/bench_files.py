@@ -4,6 +4,10 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from sqlmodel import col, select
+
+from service.db.event_tables import Event
+from service.servers.event import EventKind
 from tests.api.conftest import RECIPE, Api
 from tests.benchmarks.tool_files import sglang_line
 
@@ -52,3 +56,10 @@ async def get(api: Api, path: str, *, expect: int = 200) -> Any:
     status, document = await api.call("GET", path)
     assert status == expect, document
     return document
+
+
+async def regressions(api: Api) -> list[Any]:
+    """Return what the events tell of regressions."""
+    async with api.parts.control.database.read() as session:
+        rows = (await session.execute(select(Event).where(col(Event.kind) == EventKind.BENCHMARK_REGRESSED))).scalars()
+        return [row.document for row in rows]

@@ -1,14 +1,10 @@
 """Baselines, comparisons, histories and pictures over HTTP."""
 
 import xml.etree.ElementTree as ET
-from typing import Any
 
 import pytest
-from sqlmodel import col, select
 
-from service.db.event_tables import Event
-from service.servers.event import EventKind
-from tests.api.bench_files import STEADY_90, get, import_file, line, lines, make_profile, steady
+from tests.api.bench_files import STEADY_90, get, import_file, line, lines, make_profile, regressions, steady
 from tests.api.conftest import Api
 from tests.benchmarks.tool_files import sglang_line
 
@@ -51,13 +47,6 @@ async def test_a_run_is_compared_with_its_baseline_by_itself_and_a_regression_is
     assert told["points"][0]["accept_length"]["candidate"] == 1.0
     elsewhere = await import_file(api, lines(steady(20, seed=3)), "profile=kimi")
     assert elsewhere["baseline"] is None
-
-
-async def regressions(api: Api) -> list[Any]:
-    """Return what the events tell of regressions."""
-    async with api.parts.control.database.read() as session:
-        rows = (await session.execute(select(Event).where(col(Event.kind) == EventKind.BENCHMARK_REGRESSED))).scalars()
-        return [row.document for row in rows]
 
 
 async def test_a_comparison_tells_ratio_interval_and_what_was_changed(api: Api) -> None:

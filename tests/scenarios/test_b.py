@@ -5,11 +5,14 @@ Twice it was killed for a hang. It would have served a minute later.
 
 from typing import Any
 
+from tests.api.bench_files import import_file, lines, regressions
 from tests.scenarios.conftest import Stage
 
 HANG_AFTER_S = 14
 """In the story's time: seven minutes. The warm-up takes ten seconds, which are the story's five minutes."""
 WEIGHTS_AND_POOL_MIB = 70_000
+PLAIN_TPS = (90.0, 90.6, 89.5, 90.2, 89.8)
+SLOW_TPS = (24.8, 24.9, 24.7, 24.8, 24.6)
 
 
 def is_warming_up(server: Any) -> bool:
@@ -54,3 +57,30 @@ async def test_by_default_a_warm_up_has_as_long_as_the_engine_gives_it(stage: St
     assert warming["eta"] is None
     await stage.get("/servers/one/wait?timeout_s=30")
     assert await stage.verdicts() in (["progressing"], ["progressing", "healthy"])
+
+
+async def test_the_benchmark_says_regressed_with_the_accept_length_beside_it(stage: Stage) -> None:
+    """24.8 tokens a second where the model alone gave 90: the draft is never accepted."""
+    plain = stage.kimi("scenario_b")
+    await stage.write({**plain, "server_args": {"tp-size": 8, "trust-remote-code": True}})
+    about = "profile=kimi&benchmark=chat&model=kimi&gpu_model=RTX%20PRO%206000&gpu_count=8"
+    normal = await import_file(stage.api, lines(PLAIN_TPS, accept_length=None), f"{about}&profile_version=1")
+    status, _ = await stage.api.call("PUT", "/profiles/kimi/baseline", {"run": normal["id"]})
+    assert status == 200
+    await stage.write(plain)
+    slow = await import_file(stage.api, lines(SLOW_TPS, accept_length=1.0), f"{about}&profile_version=2")
+
+    assert slow["baseline"]["verdict"] == "regressed"
+    (point,) = slow["baseline"]["points"]
+    assert (round(point["baseline"]), round(point["candidate"], 1)) == (90, 24.8)
+    assert point["accept_length"] == {"baseline": None, "candidate": 1.0}
+    whole = await stage.get(f"/benchmark-comparisons?baseline=kimi&candidate={slow['id']}")
+    (compared,) = whole["points"]
+    assert (whole["verdict"], compared["primary"]) == ("regressed", "output_throughput_tps")
+    context = {item["metric"]: item["candidate"] for item in compared["context"]}
+    assert context["accept_length"] == 1.0
+    changed = {item["field"]: item["candidate"] for item in compared["setup_differences"]}
+    assert changed["profile_version"] == 2
+    (told,) = await regressions(stage.api)
+    assert (told["run_id"], told["baseline_run_id"]) == (slow["id"], normal["id"])
+    assert told["points"][0]["accept_length"] == {"baseline": None, "candidate": 1.0}
