@@ -7,6 +7,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from service.settings import Settings
+from tests.api.bench_files import STEADY_90, import_file, lines
 from tests.scenarios.conftest import Stage
 from tests.web.browsing import Screen, screen_at
 
@@ -21,6 +22,8 @@ VIEWS = (
     ("profiles",),
     ("profiles", "one-profile"),
     ("place",),
+    ("benchmarks",),
+    ("benchmarks", "history", "one-profile"),
 )
 
 
@@ -44,8 +47,13 @@ async def test_no_view_has_a_serious_fault(
     await stage.place("broken", script="oom_graph_capture")
     await stage.post("/servers/broken/launch")
     await stage.until_state("broken", "failed")
+    runs = [
+        await import_file(stage.api, lines(speeds), "profile=one-profile&benchmark=smoke")
+        for speeds in (STEADY_90, (70.0, 70.5, 69.5))
+    ]
+    views = [*VIEWS, ("benchmarks", "comparison", *(run["id"] for run in runs)), ("benchmarks", "runs", runs[0]["id"])]
     async with screen_at(browser, f"http://127.0.0.1:{settings.port}", width=width, scheme=scheme) as screen:
-        for view in VIEWS:
+        for view in views:
             await screen.open(*view)
             await expect(screen.page.locator("h1")).to_be_visible()
             await expect(screen.page.get_by_text("Reading", exact=False)).to_have_count(0, timeout=15_000)
