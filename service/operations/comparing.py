@@ -15,6 +15,7 @@ from service.benchmarks.runs import RunState
 from service.db import benchmark_history, benchmarks
 from service.db.benchmark_tables import Baseline, BenchmarkRun
 from service.errors import InvalidInput
+from service.logs import EventLog
 from service.operations import events
 from service.operations.event_documents import BenchmarkRegressed, RegressedPoint
 from service.servers.event import EventKind
@@ -22,6 +23,7 @@ from service.servers.event import EventKind
 MAX_RUNS_A_SIDE = 50
 MAX_RESULTS_A_SIDE = 1000
 """More are not needed for any verdict, and would be read into memory."""
+_events = EventLog("benchmarks")
 _COMPARED = frozenset({RunState.SUCCEEDED, RunState.DEGRADED})
 
 
@@ -43,7 +45,10 @@ async def conclude(
     if state in _COMPARED and run.profile_id is not None:
         baseline = await benchmark_history.find_baseline(session, run.profile_id, run.benchmark)
         if baseline is not None and baseline.run_id != run.id:
-            await _compare_with_baseline(session, run, baseline, at)
+            try:
+                await _compare_with_baseline(session, run, baseline, at)
+            except InvalidInput as error:  # too many results: the run ends all the same
+                _events.warning("not_compared", run_id=run.id, baseline_run_id=baseline.run_id, detail=error.detail)
     return True
 
 
