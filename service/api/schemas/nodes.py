@@ -123,7 +123,7 @@ class GpuPublic(BaseModel):
     memory_used_mib: int | None
     holders: list[HolderPublic]
     errors: list[str]
-    warnings: list[str] = Field(description="What it goes on working with, such as counted ECC errors.")
+    warnings: list[str] = Field(default=[], description="What it goes on working with, such as counted ECC errors.")
     claimed_by: str | None = Field(description="The server that has a right to it.")
 
 
