@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,26 @@ async def test_a_foreign_engine_is_listed_adopted_and_stopped(world: World, fore
     await world.until_state("old", "stopped")
     with pytest.raises(ProcessLookupError):
         os.killpg(pid, 0)
+
+
+async def test_an_adopted_engine_may_be_restarted_on_its_own_gpus(world: World, foreign: tuple[int, int]) -> None:
+    pid, _ = foreign
+    await world.take_in(world.atlas)
+    async with asyncio.timeout(20):
+        while not any(gpu["holders"] for gpu in (await refreshed(world))["gpus"]):
+            await asyncio.sleep(0.2)
+    await world.post("/servers/adopt", {"name": "old", "node": "atlas", "pid": pid}, expect=201)
+    adopted = await world.until_state("old", "ready")
+    gpu = (await refreshed(world))["gpus"][0]
+    assert [holder["launch_id"] for holder in gpu["holders"]] == [adopted["launch"]["id"]]
+    await world.post("/servers/old/restart")
+    again = await world.until("/servers/old", lambda it: it["state"] == "ready" and it["launch"]["number"] == 2)
+    assert again["launch"]["gpus"] == adopted["launch"]["gpus"]
+
+
+async def refreshed(world: World) -> Any:
+    """Look at atlas now and return what it has."""
+    return (await world.post("/nodes/atlas/refresh", expect=200))["inventory"]
 
 
 async def test_what_is_no_engine_cannot_be_adopted(world: World) -> None:
