@@ -146,10 +146,9 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """The orphans of the node, and the processes of adopted launches, which carry no mark, by pid."""
+    """The orphans of the node."""
 
     orphans: tuple[Orphan, ...]
-    adopted: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)

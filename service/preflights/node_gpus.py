@@ -1,7 +1,6 @@
 """Whether the GPUs of a launch are there, sound and free; else what ails them and who holds them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from service.nodes.inventory import BASELINE_USED_MIB, Gpu, GpuHolder, Inventory
@@ -43,7 +42,7 @@ def check_gpus(inventory: Inventory, conditions: LaunchConditions, wish: NodeWis
     if wish.gpu_count == 0:
         return Check(CheckCode.NODE_GPUS, Outcome.PASS, "no GPU is wanted")
     orphans = {orphan.pid: orphan for orphan in conditions.processes.orphans} if conditions.processes else {}
-    gpus = _as_they_will_be(inventory.gpus, conditions, wish)
+    gpus = _as_they_will_be(inventory.gpus, wish)
     chosen = [gpu for gpu in gpus if gpu.uuid in wish.chosen]
     skew = skew_bounds_s(conditions, wish)
     notes = [f"what launch {wish.own_launch_id} holds is free by then"] if wish.own_launch_id else []
@@ -66,19 +65,13 @@ def check_gpus(inventory: Inventory, conditions: LaunchConditions, wish: NodeWis
     )
 
 
-def _as_they_will_be(gpus: Iterable[Gpu], conditions: LaunchConditions, wish: NodeWish) -> tuple[Gpu, ...]:
-    """Return the GPUs with the holders of adopted launches named, and without those of the launch that goes first."""
-    adopted = conditions.processes.adopted if conditions.processes else {}
-    named = [replace(gpu, holders=tuple(_named(holder, adopted) for holder in gpu.holders)) for gpu in gpus]
+def _as_they_will_be(gpus: Sequence[Gpu], wish: NodeWish) -> tuple[Gpu, ...]:
+    """Return the GPUs without the holders of the launch that goes first."""
     own = wish.own_launch_id
     if own is None:
-        return tuple(named)
-    held = {gpu.uuid for gpu in named if any(holder.launch_id == own for holder in gpu.holders)}
-    return without_launch(named, own, held.union(wish.own_gpu_uuids))
-
-
-def _named(holder: GpuHolder, adopted: Mapping[int, str]) -> GpuHolder:
-    return replace(holder, launch_id=holder.launch_id or adopted.get(holder.pid))
+        return tuple(gpus)
+    held = {gpu.uuid for gpu in gpus if any(holder.launch_id == own for holder in gpu.holders)}
+    return without_launch(gpus, own, held.union(wish.own_gpu_uuids))
 
 
 def _of_node(inventory: Inventory, wish: NodeWish, *, age_s: float) -> Iterator[Finding]:

@@ -124,7 +124,6 @@ def _processes(plain: Plain) -> Processes:
             )
             for row in plain["orphans"]
         ),
-        adopted={int(pid): str(launch) for pid, launch in plain["adopted"]},
     )
 
 

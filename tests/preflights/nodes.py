@@ -81,7 +81,7 @@ CONDITIONS = LaunchConditions(
     shared_memory=SharedMemory(total_mib=1_000_000, free_mib=999_000, file_count=3),
     places=(place(), place("hub_cache")),
     packages=EnginePackages("2.14.1+cu130", "13.0", None, None, None),
-    processes=Processes((), {}),
+    processes=Processes(()),
 )
 WISH = NodeWish(
     host="127.0.0.1",

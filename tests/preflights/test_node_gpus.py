@@ -30,7 +30,7 @@ def test_who_holds_a_gpu_is_told_with_user_command_and_memory() -> None:
 def test_an_orphan_is_said_to_be_one() -> None:
     title = "sglang::scheduler_TP0"
     orphan = Orphan(4711, "bob", title, None, 3000)
-    conditions = {"processes": Processes((orphan,), {})}
+    conditions = {"processes": Processes((orphan,))}
     check = judged(
         CheckCode.NODE_GPUS, inventory={"gpus": (gpu(0, holder(4711, command=title)), gpu(1))}, conditions=conditions
     )
@@ -47,7 +47,7 @@ def test_an_orphan_elsewhere_is_a_warning() -> None:
         gpu_count=1,
         chosen=("GPU-0",),
         inventory={"gpus": (gpu(0), gpu(1, holder(6)))},
-        conditions={"processes": Processes(orphans, {})},
+        conditions={"processes": Processes(orphans)},
     )
     assert check.outcome is WARN
     assert "pid 5 of user bob (`sglang::detokenizer`) is an orphan: its server is gone; it holds 900 MiB of memory" in (
@@ -57,18 +57,16 @@ def test_an_orphan_elsewhere_is_a_warning() -> None:
     assert check.remedy == "kill -9 5; kill -9 6"
 
 
-@pytest.mark.parametrize("is_adopted", [False, True])
-def test_what_the_launch_holds_that_goes_first_does_not_count(*, is_adopted: bool) -> None:
-    own = holder(7, launch_id=None if is_adopted else "ln_1")
+def test_what_the_launch_holds_that_goes_first_does_not_count() -> None:
+    own = holder(7, launch_id="ln_1")
     unseen = holder(8, user=None)
-    conditions = {"processes": Processes((), {7: "ln_1"} if is_adopted else {})}
     inventory = {"gpus": (gpu(0, own, unseen, used_mib=140500), gpu(1))}
-    check = judged(CheckCode.NODE_GPUS, inventory=inventory, conditions=conditions, own_launch_id="ln_1")
+    check = judged(CheckCode.NODE_GPUS, inventory=inventory, own_launch_id="ln_1")
     assert check.outcome is OK
     assert "what launch ln_1 holds is free by then" in check.found
-    assert judged(CheckCode.NODE_GPUS, inventory=inventory, conditions=conditions, own_launch_id="ln_2").outcome is FAIL
+    assert judged(CheckCode.NODE_GPUS, inventory=inventory, own_launch_id="ln_2").outcome is FAIL
     stranger = {"gpus": (gpu(0, own, holder(9)), gpu(1))}
-    check = judged(CheckCode.NODE_GPUS, inventory=stranger, conditions=conditions, own_launch_id="ln_1")
+    check = judged(CheckCode.NODE_GPUS, inventory=stranger, own_launch_id="ln_1")
     assert (check.outcome, "pid 9" in check.found, "pid 7" in check.found) == (FAIL, True, False)
 
 

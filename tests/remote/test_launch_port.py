@@ -12,12 +12,12 @@ import pytest
 
 from service.preflights.node_port import check_port
 from service.remote.node import NodeSession
-from service.remote.on_node import launch_port, sockets
+from service.remote.on_node import launch_port, ownership, proc, sockets
 from service.sglang.checks import Outcome
 from tests.remote.conftest import Launches, eventually
 from tests.remote.foreign import Yard
 from tests.remote.looking import AS_ROOT, NOBODY, PYTHON, look, look_as, look_here, wish
-from tests.sshd import free_port
+from tests.sshd import Sshd, free_port
 
 LISTEN = "import socket, sys, time; s = socket.create_server((sys.argv[1], int(sys.argv[2]))); time.sleep(60)"
 
@@ -95,15 +95,18 @@ async def yard(tmp_path: Path, node: NodeSession) -> AsyncIterator[Yard]:
     made.clean_up()
 
 
-async def test_an_adopted_launch_is_known_by_its_processes(yard: Yard, node: NodeSession) -> None:
+async def test_an_adopted_launch_is_known_by_its_processes(
+    yard: Yard, node: NodeSession, sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
     foreign = await yard.start()
     launch_id = f"ln_c{os.getpid()}"
     await node.adopt(launch_id, pid=foreign.found.pid, start_ticks=foreign.found.start_ticks, port=foreign.port)
     seen = await look(node, port=foreign.port)
     assert seen.port
-    assert seen.processes
     assert {listener.launch_id for listener in seen.port.listeners} == {launch_id}
-    assert {pid for pid, name in seen.processes.adopted.items() if name == launch_id} == set(foreign.found.member_pids)
+    monkeypatch.setenv("HOME", str(sshd.home))
+    launch_of = ownership.launch_finder()
+    assert {pid for pid in proc.pids() if launch_of(pid) == launch_id} == set(foreign.found.member_pids)
 
 
 @AS_ROOT

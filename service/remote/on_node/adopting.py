@@ -16,7 +16,6 @@ from typing import Any, Dict, Iterator, List
 from . import proc
 from .answering import Refused
 from .engines import (
-    adopted_launches,
     engine_arguments,
     living,
     log_path_of,
@@ -28,6 +27,7 @@ from .launching import machine_id
 from .main_process import MainProcess
 from .masking import SHORTEST_BYTES
 from .members import Identity, find_members, record_members
+from .ownership import adopted_launches
 from .places import (
     ADOPTED,
     is_adopted,

@@ -12,9 +12,9 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from . import gpu, proc
 from .answering import Refused
-from .main_process import MainProcess
 from .members import Identity, is_descendant
-from .places import is_adopted, launch_directory, launch_ids, read_file
+from .ownership import adopted_launches
+from .places import read_file
 from .proc import Stat
 
 GPU_PATIENCE_S = 25.0
@@ -125,18 +125,6 @@ def started_at(main: Stat) -> float:
     """Return when a process was started, in seconds since the epoch."""
     ticks_a_second = os.sysconf("SC_CLK_TCK")
     return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - main.start_ticks / ticks_a_second)
-
-
-def adopted_launches() -> Dict[Identity, str]:
-    """Return the launches of this user that were adopted in this boot, by their main processes."""
-    found: Dict[Identity, str] = {}
-    for launch_id in launch_ids():
-        directory = launch_directory(launch_id)
-        if is_adopted(directory):
-            main = MainProcess(directory)
-            if main.identity and main.boot_id == proc.boot_id():
-                found[main.identity] = launch_id
-    return found
 
 
 def _after_serve(words: List[str]) -> Optional[List[str]]:

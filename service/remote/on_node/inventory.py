@@ -6,10 +6,11 @@ import os
 import re
 import socket
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterable, List, Optional
 
 from . import gpu, proc
 from .launchers import best_launcher, user_name
+from .ownership import launch_finder
 from .places import SHM, read_file
 
 FIRST_CALL_S = 45.0
@@ -42,9 +43,12 @@ def inventory(request: Dict[str, Any]) -> Dict[str, Any]:
     return facts
 
 
-def holder_facts(pid: int) -> Dict[str, Any]:
-    """Return what this node knows of a process that the driver names; of a pid from another namespace, nothing."""
-    return {"command": proc.command(pid), "user": proc.user_of(pid), "launch": proc.mark_of(pid)[0]}
+def holder_facts(pids: Iterable[int]) -> Dict[int, Dict[str, Any]]:
+    """Return what this node knows of processes that the driver names; of a pid from another namespace, nothing."""
+    launch_of = launch_finder()
+    return {
+        pid: {"command": proc.command(pid), "user": proc.user_of(pid), "launch": launch_of(pid)} for pid in set(pids)
+    }
 
 
 def _gpus() -> Dict[str, Any]:
@@ -56,7 +60,7 @@ def _gpus() -> Dict[str, Any]:
         "gpu_query": query,
         "gpu_extra": gpu.ask_what_is_known("gpu", gpu.EXTRA_FIELDS, LATER_CALLS_S),
         "gpu_apps": apps,
-        "processes": {str(row["pid"]): holder_facts(row["pid"]) for row in gpu.holders(apps)},
+        "processes": holder_facts(row["pid"] for row in gpu.holders(apps)),
     }
 
 

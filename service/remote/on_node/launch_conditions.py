@@ -13,7 +13,8 @@ from .engine_packages import look_at_packages
 from .engines import living
 from .launch_port import look_at_port
 from .launch_room import look_at_places, look_at_shared_memory
-from .orphans import adopted_processes, find_orphans
+from .orphans import find_orphans
+from .ownership import launch_finder
 from .places import read_file
 from .proc import Stat
 from .timely import side_by_side
@@ -38,11 +39,7 @@ def launch_conditions(request: Dict[str, Any]) -> Dict[str, Any]:
     began_at = time.time()
     environment = {**os.environ, **request["environment"]}
     stats = living()
-    adopted = adopted_processes(stats)
-
-    def launch_of(pid: int) -> Optional[str]:
-        return adopted.get(pid) or proc.mark_of(pid)[0]
-
+    launch_of = launch_finder(stats.get)
     seen = side_by_side(
         {
             "port": lambda: look_at_port(request["port"], request["host"], launch_of),
@@ -50,7 +47,7 @@ def launch_conditions(request: Dict[str, Any]) -> Dict[str, Any]:
             "shared_memory": lambda: look_at_shared_memory(environment),
             "places": lambda: look_at_places(request["paths"], environment),
             "packages": lambda: look_at_packages(request["python"], environment),
-            "processes": lambda: {"orphans": find_orphans(stats, launch_of), "adopted": list(adopted.items())},
+            "processes": lambda: {"orphans": find_orphans(stats, launch_of)},
         },
         PATIENCE_S,
     )

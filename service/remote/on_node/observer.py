@@ -154,8 +154,9 @@ class Observer:
             {"uuid": row["uuid"], "pid": row["pid"], "memory_mib": row["memory_mib"], "command": row["name"]}
             for row in rows
         ]
+        known = holder_facts(row["pid"] for row in rows)
         for holder in holders:
-            facts = holder_facts(holder["pid"])
+            facts = known[holder["pid"]]
             holder.update(user=facts["user"], launch=facts["launch"], command=facts["command"] or holder["command"])
         error = None if outcome["exit"] == 0 else outcome["text"].strip()[:300] or "status %s" % outcome["exit"]
         return [{"k": "gpus", "at": time.time(), "holders": holders, "error": error}]

@@ -7,8 +7,7 @@ import re
 from typing import Any, Callable, Dict, List, Optional
 
 from . import proc
-from .engines import adopted_launches
-from .members import GENERATIONS_LIMIT, is_descendant
+from .members import GENERATIONS_LIMIT
 from .proc import Stat
 
 TITLE = "sglang::"
@@ -33,17 +32,6 @@ def find_orphans(stats: Dict[int, Stat], launch_of: Callable[[int], Optional[str
         }
         for stat in orphans[:ORPHANS_LIMIT]
     ]
-
-
-def adopted_processes(stats: Dict[int, Stat]) -> Dict[int, str]:
-    """Return the living processes of adopted launches with their launch: they carry no mark of it."""
-    roots = adopted_launches()
-    found = {}
-    for pid, stat in stats.items() if roots else ():
-        launches = [name for main, name in roots.items() if is_descendant(stat, {main}, read=stats.get)]
-        if launches:
-            found[pid] = launches[0]
-    return found
 
 
 def is_titled(pid: int) -> bool:
