@@ -125,8 +125,9 @@ class SshConnection:
             output = Gathering()
             channel = await self._open_session(output, argv)
             try:
-                channel.write(stdin)
-                channel.write_eof()
+                with suppress(BrokenPipeError):  # it may end before it has read its input: what it said tells
+                    channel.write(stdin)
+                    channel.write_eof()
                 await output.ended.wait()
             finally:
                 channel.close()

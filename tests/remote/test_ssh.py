@@ -5,9 +5,10 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,6 +89,21 @@ async def test_a_slow_command_meets_its_deadline(connection: SshConnection) -> N
         await connection.run(["sleep", "5"], deadline_s=0.2)
     assert time.monotonic() - began < 2
     assert (await connection.run(["true"], deadline_s=5)).exit_status == 0
+
+
+async def test_a_command_that_ends_before_it_is_given_its_input(
+    connection: SshConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_session = SshConnection._open_session
+
+    async def until_it_has_ended(self: SshConnection, output: Any, argv: Sequence[str]) -> Any:
+        channel = await open_session(self, output, argv)
+        await output.ended.wait()
+        return channel
+
+    monkeypatch.setattr(SshConnection, "_open_session", until_it_has_ended)
+    completed = await connection.run(["echo", "early"], stdin=b"nobody reads this", deadline_s=5)
+    assert (completed.exit_status, completed.stdout) == (0, b"early\n")
 
 
 async def test_the_ninth_command_waits_for_a_session(connection: SshConnection) -> None:
