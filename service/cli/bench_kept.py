@@ -6,7 +6,7 @@ from typing import Any
 
 from service.cli.asking import Api, run
 from service.cli.output import ExitCode, note, print_json, say
-from service.cli.tables import STATE_STYLES, Column, age, print_table
+from service.cli.tables import STATE_STYLES, Column, age, print_page
 
 MAX_BYTES = 32 * 1024 * 1024
 
@@ -41,10 +41,7 @@ def show_runs(url: str, wanted: Mapping[str, str | None], *, limit: int, as_json
 
     async def work(api: Api) -> int:
         page = await api.collect("/benchmark-runs", limit=limit, filters=wanted)
-        if as_json:
-            print_json(page)
-        else:
-            print_table(COLUMNS, page["items"], empty="there are no such runs; begin one with vigil bench run")
+        print_page(COLUMNS, page, empty="there are no such runs; begin one with vigil bench run", as_json=as_json)
         return ExitCode.OK
 
     return run(url, work)

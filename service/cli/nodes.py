@@ -7,7 +7,7 @@ from typing import Any
 
 from service.cli.asking import Api, run
 from service.cli.output import ExitCode, note, print_json, say
-from service.cli.tables import NONE, STATE_STYLES, Column, age, print_facts, print_table
+from service.cli.tables import NONE, STATE_STYLES, Column, age, print_facts, print_page, print_table
 
 Document = Mapping[str, Any]
 _LOGIN = re.compile(r"(?P<user>[^@\s]+)@(?P<address>\[[^\]\s]+\]|[^:\s\[\]]+)(?::(?P<port>\d+))?")
@@ -18,10 +18,7 @@ def show_all(url: str, *, contact: str | None, as_json: bool) -> int:
 
     async def work(api: Api) -> int:
         page = await api.collect("/nodes", filters={"contact": contact})
-        if as_json:
-            print_json(page)
-        else:
-            print_table(COLUMNS, page["items"], empty="there are no nodes; `vigil nodes add` takes one in")
+        print_page(COLUMNS, page, empty="there are no nodes; `vigil nodes add` takes one in", as_json=as_json)
         return ExitCode.OK
 
     return run(url, work)

@@ -5,7 +5,7 @@ from typing import Any
 
 from service.cli.asking import Api, run
 from service.cli.output import ExitCode, print_json, problem_line, say
-from service.cli.tables import STATE_STYLES, Column, age, print_facts, print_table
+from service.cli.tables import STATE_STYLES, Column, age, print_facts, print_page
 
 Document = Mapping[str, Any]
 
@@ -15,10 +15,7 @@ def show_all(url: str, wanted: Mapping[str, str | None], *, limit: int, as_json:
 
     async def work(api: Api) -> int:
         page = await api.collect("/operations", limit=limit, filters=wanted)
-        if as_json:
-            print_json(page)
-        else:
-            print_table(COLUMNS, page["items"], empty="there are no such operations")
+        print_page(COLUMNS, page, empty="there are no such operations", as_json=as_json)
         return ExitCode.OK
 
     return run(url, work)

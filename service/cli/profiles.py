@@ -10,7 +10,7 @@ from service.cli.asking import Api, Refused, run
 from service.cli.differences import changes_of
 from service.cli.files import FileWrong, Parsed, read_file
 from service.cli.output import ExitCode, note, print_json, say
-from service.cli.tables import Column, age, print_table
+from service.cli.tables import Column, age, print_page, print_table
 
 Document = Mapping[str, Any]
 
@@ -20,10 +20,7 @@ def show_all(url: str, *, as_json: bool) -> int:
 
     async def work(api: Api) -> int:
         page = await api.collect("/profiles")
-        if as_json:
-            print_json(page)
-        else:
-            print_table(COLUMNS, page["items"], empty="there are no profiles; `vigil profiles create` writes one")
+        print_page(COLUMNS, page, empty="there are no profiles; `vigil profiles create` writes one", as_json=as_json)
         return ExitCode.OK
 
     return run(url, work)

@@ -6,7 +6,7 @@ from typing import Any
 from service.cli.asking import Api, Refused, run
 from service.cli.output import ExitCode, print_json, say
 from service.cli.preflight import tell_refusal
-from service.cli.tables import STATE_STYLES, Column, age, print_facts, print_table
+from service.cli.tables import STATE_STYLES, Column, age, print_facts, print_page
 from service.cli.waiting import describe
 
 Document = Mapping[str, Any]
@@ -17,10 +17,7 @@ def show_all(url: str, wanted: Mapping[str, str | None], *, as_json: bool) -> in
 
     async def work(api: Api) -> int:
         page = await api.collect("/servers", filters=wanted)
-        if as_json:
-            print_json(page)
-        else:
-            print_table(COLUMNS, page["items"], empty="there are no such servers; `vigil servers create` places one")
+        print_page(COLUMNS, page, empty="there are no such servers; `vigil servers create` places one", as_json=as_json)
         return ExitCode.OK
 
     return run(url, work)

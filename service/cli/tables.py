@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from service.cli.output import note, printable, say
+from service.cli.output import note, print_json, printable, say
 
 GAP = 2
 NONE = "-"
@@ -43,6 +43,14 @@ class Column:
     cell: Callable[[Mapping[str, Any]], object]
     rank: int = 0
     styles: Mapping[str, str] | None = None
+
+
+def print_page(columns: Sequence[Column], page: Mapping[str, Any], *, empty: str, as_json: bool) -> None:
+    """Print a page of a list: as the API gives it, or as a table of its items."""
+    if as_json:
+        print_json(page)
+    else:
+        print_table(columns, page["items"], empty=empty)
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], *, empty: str) -> None:
