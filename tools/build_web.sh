@@ -24,13 +24,16 @@ is_new_enough() {
     node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'
 }
 
-build() { (cd web && npm ci --silent && npm run --silent build >/dev/null); }
+# Quiet while all is well; what failed, and why, is shown.
+build() {
+    said=$(cd web && { npm ci --silent && npm run --silent build; } 2>&1) || { printf '%s\n' "$said" | tail -n 20; return 1; }
+}
 
 wanted=$(sources)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi
 command -v npm >/dev/null || give_up "npm is missing" "Install Node.js 20.19 or newer with npm"
 is_new_enough || give_up "Node.js $(node --version) is too old" "Install 20.19 or newer"
 say "building the page"
-build || give_up "the build failed" "See what npm says above"
+build || give_up "the build failed" "See what is said above"
 echo "$wanted" >"$stamp"
 say "built"

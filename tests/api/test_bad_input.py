@@ -228,3 +228,10 @@ async def test_what_was_sent_is_not_repeated(api: Api) -> None:
     answer = await api.http.post("/api/v1/profiles", json={"name": "p", "recipe": recipe})
     assert answer.status_code == 422
     assert "secret-value" not in answer.text
+
+
+async def test_an_inventory_that_was_kept_before_gpus_had_warnings_is_shown(api: Api) -> None:
+    await api.add_node(gpus=2)
+    status, node = await api.call("GET", "/nodes/atlas")
+    assert status == 200, node
+    assert [gpu["warnings"] for gpu in node["inventory"]["gpus"]] == [[], []]

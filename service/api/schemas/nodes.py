@@ -123,7 +123,7 @@ class GpuPublic(BaseModel):
     memory_used_mib: int | None
     holders: list[HolderPublic]
     errors: list[str]
-    warnings: list[str] = Field(default=[], description="What it goes on working with, such as counted ECC errors.")
+    warnings: list[str] = Field(description="What it goes on working with, such as counted ECC errors.")
     claimed_by: str | None = Field(description="The server that has a right to it.")
 
 
@@ -238,5 +238,5 @@ def _key(algorithm: str, fingerprint: str) -> HostKeyPublic:
 
 
 def _inventory(stored: dict[str, Any], claims: dict[str, str]) -> InventoryPublic:
-    gpus = [{**gpu, "claimed_by": claims.get(gpu["uuid"])} for gpu in stored["gpus"]]
+    gpus = [{"warnings": [], **gpu, "claimed_by": claims.get(gpu["uuid"])} for gpu in stored["gpus"]]
     return InventoryPublic.model_validate({**stored, "gpus": gpus})
