@@ -97,3 +97,12 @@ def test_the_way_the_arguments_are_printed_tells_old_from_new() -> None:
     assert diagnosis is not None
     assert "--cuda-graph-backend-decode=disabled" in diagnosis.remedy
     assert "before 0.5.17" not in diagnosis.remedy
+
+
+def test_a_line_that_is_too_long_for_a_summary_is_seen_to_be_cut() -> None:
+    long = judged(LOADING, hit(*STACK, error=f"{OOM} {'x' * 400}"), has_exited=True, exit_code=1)
+    short = judged(LOADING, hit(*STACK, error=OOM), has_exited=True, exit_code=1)
+    assert long is not None
+    assert short is not None
+    assert long.summary.endswith("xxx …")
+    assert short.summary.endswith("256.00 MiB.")

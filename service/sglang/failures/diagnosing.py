@@ -19,6 +19,7 @@ from service.sglang.versions import Version, parse_version
 
 EVIDENCE_LIMIT = 4
 EVIDENCE_TEXT_LIMIT = 500
+SUMMARY_LINE_LIMIT = 300
 _OF_GPU_MEMORY = {Code.CUDA_OOM_WEIGHTS, Code.CUDA_OOM_GRAPH_CAPTURE, Code.CUDA_OOM_RUNTIME, Code.GPU_OCCUPIED}
 
 _JIT = any_of(
@@ -266,4 +267,5 @@ def _evidence(entries: Sequence[Entry]) -> tuple[Evidence, ...]:
 
 
 def _first_line(text: str) -> str:
-    return text.split("\n", 1)[0][:300].rstrip()
+    line = text.split("\n", 1)[0].rstrip()
+    return line if len(line) <= SUMMARY_LINE_LIMIT else f"{line[:SUMMARY_LINE_LIMIT].rstrip()} …"
