@@ -1,9 +1,11 @@
 """The command line against a running service: exit codes that scripts can use, and words that people can."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,31 @@ def test_the_tour_of_the_demo() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "server llama: ready" in done.stdout
     assert "server llama: stopped" in done.stdout
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_the_demo_ends_everything_it_started(tmp_path: Path, how: signal.Signals) -> None:
+    demo = [sys.executable, "-m", "service", "demo", "--port", str(free_port())]
+    with subprocess.Popen(
+        demo, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert any("Ctrl-C ends the demo" in line for line in process.stdout)
+        assert commands_with(tmp_path), "it runs an engine"
+        process.send_signal(how)
+        process.wait(30)
+    assert commands_with(tmp_path) == []
+
+
+def commands_with(path: Path) -> list[str]:
+    """Return the command lines of the living processes that name this path."""
+    return [line for line in map(command_line, Path("/proc").glob("[0-9]*")) if str(path) in line]
+
+
+def command_line(process: Path) -> str:
+    with suppress(OSError):
+        return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return ""
 
 
 def test_the_demo_on_a_port_that_is_taken(vigil: Vigil) -> None:
