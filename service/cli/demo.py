@@ -1,6 +1,7 @@
 """`vigil demo`: the service on an embedded fleet, and a tour of it through the public API."""
 
 import asyncio
+import signal
 import socket
 import tempfile
 from collections.abc import Callable
@@ -30,6 +31,7 @@ def run(*, port: int, once: bool) -> int:
     if not _is_free(port):
         console.print(f"port {port} is taken; choose another with --port")
         return 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what it started must not outlive it
     with tempfile.TemporaryDirectory(prefix="vigil-demo-") as root, suppress(KeyboardInterrupt):
         return asyncio.run(_demo(console, Path(root), port=port, once=once))
     return 0
