@@ -203,18 +203,19 @@ async def _work_of(session: AsyncSession, operation: Operation, run: BenchmarkRu
 
 def _subject(control: Control, work: _Work) -> Subject:
     launch, known = work.launch, work.run.provenance or {}
-    others = provenance.foreign_processes(control.live.node(work.node.id).holders, launch)
+    gpu_uuids = tuple(gpu["uuid"] for gpu in launch.gpus)
+    others = provenance.foreign_processes(control.live.node(work.node.id).gpu_holders, launch.id, gpu_uuids)
     host = HostProvenance.model_validate(known["host"])
     return Subject(
         created_at=work.run.created_at,
         server_name=work.server.name,
         port=launch.port,
-        gpu_uuids=tuple(gpu["uuid"] for gpu in launch.gpus),
+        gpu_uuids=gpu_uuids,
         recipe=Recipe.model_validate(launch.recipe),
         server=ServerProvenance.model_validate(known["server"]).model_copy(
             update={"server_uptime_s": _uptime_s(control, launch)}
         ),
-        host=host.model_copy(update={"other_gpu_processes": others if launch.gpus else None}),
+        host=host.model_copy(update={"other_gpu_processes": others}),
     )
 
 

@@ -4,8 +4,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from service.nodes.inventory import GpuHolder
 from service.operations.verdicts import VerdictWatch
+from service.remote.messages import GpuHoldersFact
 from service.servers.observation import (
     EffortFact,
     HealthFact,
@@ -91,7 +91,8 @@ class LiveNode:
     heard_at: datetime | None = None
     disk_free_mib: int | None = None
     shm_free_mib: int | None = None
-    holders: tuple[tuple[str, GpuHolder], ...] = ()
+    gpu_holders: GpuHoldersFact | None = None
+    """Who holds its GPUs, as the observer last said; it asks while it watches a launch. None before."""
     turn_at: datetime | None = None
     """The last good turn of the node's watcher, whatever it found."""
     tried_at: datetime | None = None

@@ -1,12 +1,12 @@
 """What a benchmark measures and where: server, engine and node as they are known when a run begins."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Any
 
 from service.benchmarks.results import HostProvenance, ServerProvenance
 from service.db.tables import Launch, Node, Profile, Server
-from service.nodes.inventory import GpuHolder
 from service.profiles.profile import Profile as Recipe
+from service.remote.messages import GpuHoldersFact
 
 
 def server_provenance(launch: Launch, profile: Profile) -> ServerProvenance:
@@ -58,14 +58,15 @@ def provenance_document(server: Server, launch: Launch, profile: Profile, node: 
     }
 
 
-def foreign_processes(holders: Sequence[tuple[str, GpuHolder]], launch: Launch) -> int:
-    """Return how many processes that are not of a launch hold memory of its GPUs."""
-    own = {gpu["uuid"] for gpu in launch.gpus}
+def foreign_processes(fact: GpuHoldersFact | None, launch_id: str, gpu_uuids: Collection[str]) -> int | None:
+    """Return how many processes that are not of a launch hold memory of its GPUs; None when nobody could say."""
+    if fact is None or fact.error is not None or not gpu_uuids:
+        return None
     return len(
         {
             holder.pid
-            for uuid, holder in holders
-            if uuid in own and holder.launch_id != launch.id and not holder.is_idle_server
+            for uuid, holder in fact.holders
+            if uuid in gpu_uuids and holder.launch_id != launch_id and not holder.is_idle_server
         }
     )
 

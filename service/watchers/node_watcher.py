@@ -181,7 +181,7 @@ class NodeWatcher:
             case Beat():
                 self._note_beat(fact, now)
             case GpuHoldersFact():
-                live.holders = fact.holders
+                live.gpu_holders = fact
             case Hello():
                 pass
 

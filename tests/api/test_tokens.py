@@ -153,3 +153,16 @@ def test_what_a_token_looks_like() -> None:
     assert token_in(f"Basic {token}") is None
     with pytest.raises(ValueError, match="32 random bytes"):
         token_of(b"few")
+
+
+@pytest.mark.parametrize("role", Role)
+async def test_a_caller_is_told_who_he_is(guarded: Guarded, role: Role) -> None:
+    token = await guarded.grant(role)
+    answer = await guarded.ask("GET", "/caller", token)
+    assert answer.json() == {"actor": f"token:some-{role}", "role": role, "expires_at": None, "access": "token"}
+
+
+async def test_a_caller_is_told_when_his_token_ends(guarded: Guarded) -> None:
+    ends = "2126-11-29T16:00:00.000Z"
+    made = await guarded.ask("POST", "/tokens", ADMIN, json={"name": "guest", "role": "viewer", "expires_at": ends})
+    assert (await guarded.ask("GET", "/caller", made.json()["token"])).json()["expires_at"] == ends

@@ -214,3 +214,21 @@ async def test_engines_that_cannot_be_looked_for_keep_nobody_from_the_node(
     assert node["contact"]["state"] == "ok"
     assert node["inventory"]["gpus"]
     assert node["inventory"]["found_engines"] == []
+
+
+async def test_who_holds_the_gpus_is_younger_than_the_last_look(world: World) -> None:
+    await world.take_in(world.atlas)
+    assert (await world.get("/nodes/atlas"))["gpu_holders"] is None
+    server = await world.bring_up()
+    (gpu,) = server["launch"]["gpus"]
+
+    def is_held(node: Any) -> bool:
+        return bool(node["gpu_holders"] and node["gpu_holders"]["holders"])
+
+    node = await world.until("/nodes/atlas", is_held)
+    held = node["gpu_holders"]
+    assert held["error"] is None
+    assert held["at"] > node["inventory"]["at"]
+    for holder in held["holders"]:
+        assert (holder["gpu_uuid"], holder["launch_id"]) == (gpu["uuid"], server["launch"]["id"])
+        assert holder["memory_mib"] > 0

@@ -2,9 +2,10 @@
 import { lazy, Suspense, useEffect, type JSX } from "react";
 
 import { FleetPage } from "./fleet/FleetPage";
-import { keepTrue } from "./live/link";
+import { keepTrue, link } from "./live/link";
 import { useStore } from "./live/store";
 import { useRoute, type Route } from "./route";
+import { readCaller } from "./session/caller";
 import { session } from "./session/token";
 import { TokenGate } from "./session/TokenGate";
 import { announcement } from "./ui/announce";
@@ -30,7 +31,9 @@ export function App(): JSX.Element {
   const route = useRoute();
   const token = useStore(session, (value) => value.value);
   const isTokenWanted = useStore(session, (value) => value.isWanted);
+  const connection = useStore(link, (value) => value);
   useEffect(keepTrue, [token]);
+  useEffect(() => void readCaller(), [token, connection]);
   return (
     <>
       <button type="button" className="skip" onClick={() => document.querySelector<HTMLElement>("h1")?.focus()}>

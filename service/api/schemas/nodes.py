@@ -1,5 +1,6 @@
 """Nodes as the API shows them."""
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
@@ -9,6 +10,7 @@ from service.db.tables import Node
 from service.nodes.contact import Contact
 from service.operations.enrolling import host_key_of, offered_key
 from service.operations.live import LiveNode
+from service.remote.messages import GpuHoldersFact
 
 Address = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:_-]{0,252}$"), Field(examples=["gpu1.example.net"])
@@ -158,6 +160,20 @@ class DiskPublic(BaseModel):
     free_mib: int
 
 
+class LiveHolderPublic(HolderPublic):
+    """A process that holds memory of a GPU now."""
+
+    gpu_uuid: str
+
+
+class GpuHoldersPublic(BaseModel):
+    """Who holds the GPUs, as the watching last heard: younger than the inventory while a server runs on the node."""
+
+    at: Instant = Field(description="By the node's clock. Asked every 15 s while a launch is watched there.")
+    error: str | None = Field(description="Why the driver gave no answer: then nothing is known of holders.")
+    holders: list[LiveHolderPublic]
+
+
 class InventoryPublic(BaseModel):
     """What the last look at a node found."""
 
@@ -199,6 +215,7 @@ class NodePublic(BaseModel):
     first_port: int
     last_port: int
     inventory: InventoryPublic | None
+    gpu_holders: GpuHoldersPublic | None = Field(description="Null before the watching has asked.")
     created_at: Instant
 
 
@@ -229,12 +246,18 @@ def node_public(node: Node, live: LiveNode, claims: dict[str, str]) -> NodePubli
         first_port=node.first_port,
         last_port=node.last_port,
         inventory=_inventory(node.inventory, claims) if node.inventory else None,
+        gpu_holders=_gpu_holders(live.gpu_holders) if live.gpu_holders else None,
         created_at=node.created_at,
     )
 
 
 def _key(algorithm: str, fingerprint: str) -> HostKeyPublic:
     return HostKeyPublic(algorithm=algorithm, fingerprint=fingerprint)
+
+
+def _gpu_holders(fact: GpuHoldersFact) -> GpuHoldersPublic:
+    holders = [LiveHolderPublic(gpu_uuid=uuid, **asdict(holder)) for uuid, holder in fact.holders]
+    return GpuHoldersPublic(at=fact.at, error=fact.error, holders=holders)
 
 
 def _inventory(stored: dict[str, Any], claims: dict[str, str]) -> InventoryPublic:

@@ -9,6 +9,8 @@ import { fleet, readFleet } from "../live/fleet";
 import { useResource } from "../live/resource";
 import { useStore } from "../live/store";
 import { go, to } from "../route";
+import { useMayAct } from "../session/caller";
+import { OnlyLooking } from "../session/OnlyLooking";
 import { announce } from "../ui/announce";
 import { Empty } from "../ui/Empty";
 import { Loaded } from "../ui/Loaded";
@@ -48,6 +50,7 @@ function Form({ profiles, first }: { profiles: Profile[]; first: string | null }
   const nodes = useStore(fleet, (value) => value.nodes);
   const [place, setPlace] = useState<Place>({ name: "", profile: first ?? "", node: "", gpus: [], port: "" });
   const [asked, setAsked] = useState<PreflightWish | null>(null);
+  const mayAct = useMayAct();
   const where = whereOf(place);
   const isAsked = asked !== null && JSON.stringify(asked) === JSON.stringify(where);
   const checked = usePreflight(isAsked ? asked : null);
@@ -83,10 +86,11 @@ function Form({ profiles, first }: { profiles: Profile[]; first: string | null }
         <button
           type="submit"
           className="primary"
-          disabled={sending.isUnderWay || (isAsked && !checked.isClear)}
+          disabled={sending.isUnderWay || !mayAct || (isAsked && !checked.isClear)}
         >
           {isAsked && checked.report.value ? `Place and launch ${place.name}` : "Check before the launch"}
         </button>
+        {!mayAct && <OnlyLooking />}
       </div>
     </form>
   );

@@ -2,9 +2,9 @@
 import { useState, type JSX } from "react";
 
 import type { Server, State } from "../api/types";
-import { useStore } from "../live/store";
 import { go } from "../route";
-import { session } from "../session/token";
+import { useMayAct } from "../session/caller";
+import { OnlyLooking } from "../session/OnlyLooking";
 import { LaunchDialog } from "./LaunchDialog";
 import { SimpleDialog } from "./SimpleDialog";
 import { removeWish, stopWish } from "./wishes";
@@ -29,17 +29,17 @@ const NAMES: Record<Action, string> = {
 
 export function ServerActions({ server }: { server: Server }): JSX.Element {
   const [action, setAction] = useState<Action | null>(null);
-  const mayOnlyLook = useStore(session, (value) => value.lacks === "operator");
+  const mayAct = useMayAct();
   const close = (): void => setAction(null);
   return (
     <>
-      {mayOnlyLook && <span className="small muted">Your token may only look</span>}
+      {!mayAct && <OnlyLooking />}
       {POSSIBLE[server.state].map((name) => (
         <button
           key={name}
           type="button"
           className={name === "launch" ? "primary" : name === "remove" ? "danger" : ""}
-          disabled={mayOnlyLook}
+          disabled={!mayAct}
           onClick={() => setAction(name)}
         >
           {NAMES[name]}

@@ -36,13 +36,7 @@ export async function open(path: string, init: RequestInit = {}): Promise<Respon
 
 function refusal(response: Response, body: unknown): Refusal {
   if (response.status === 401) token.refused();
-  if (response.status === 403) token.lacks(neededRole(body));
   return isProblem(body) ? new Refusal(response.status, body) : strangeAnswer(response);
-}
-
-function neededRole(body: unknown): string {
-  const role = isProblem(body) ? body.context?.["needed_role"] : undefined;
-  return typeof role === "string" ? role : "admin";
 }
 
 function rethrow(error: unknown): never {

@@ -3,6 +3,7 @@ import type { components } from "./schema";
 
 type Schemas = components["schemas"];
 
+export type Caller = Schemas["CallerPublic"];
 export type Server = Schemas["ServerPublic"];
 export type State = Schemas["State"];
 export type LaunchBrief = Schemas["LaunchBrief"];

@@ -5,6 +5,7 @@ import { SimpleDialog } from "../acting/SimpleDialog";
 import { baselineWish, cancelWish } from "../acting/wishes";
 import type { RunDetail } from "../api/types";
 import { to } from "../route";
+import { useMayAct } from "../session/caller";
 
 interface Props {
   run: RunDetail;
@@ -13,17 +14,18 @@ interface Props {
 
 export function RunActions({ run, onChanged }: Props): JSX.Element {
   const [action, setAction] = useState<"cancel" | "baseline" | null>(null);
+  const mayAct = useMayAct();
   const close = (): void => setAction(null);
   return (
     <>
       {run.profile && <a href={to("benchmarks", "history", run.profile)}>History</a>}
       {run.profile && run.state === "succeeded" && (
-        <button type="button" onClick={() => setAction("baseline")}>
+        <button type="button" disabled={!mayAct} onClick={() => setAction("baseline")}>
           Make it the baseline …
         </button>
       )}
       {run.state === "running" && run.operation_id && (
-        <button type="button" className="danger" onClick={() => setAction("cancel")}>
+        <button type="button" className="danger" disabled={!mayAct} onClick={() => setAction("cancel")}>
           End it …
         </button>
       )}

@@ -12,6 +12,8 @@ import { fleet } from "../live/fleet";
 import { useResource } from "../live/resource";
 import { useStore } from "../live/store";
 import { go } from "../route";
+import { useMayAct } from "../session/caller";
+import { OnlyLooking } from "../session/OnlyLooking";
 import { announce } from "../ui/announce";
 import { TroubleNote } from "../ui/TroubleNote";
 import "./StartRun.css";
@@ -30,6 +32,7 @@ export function StartRun(): JSX.Element {
     announce(`Run of ${accepted.benchmark} on ${accepted.server} accepted`);
     go("benchmarks", "runs", accepted.id);
   });
+  const mayAct = useMayAct();
   const about = benchmarks.value?.find((item) => item.name === benchmark);
   return (
     <form
@@ -74,9 +77,10 @@ export function StartRun(): JSX.Element {
             onChange={(event) => setRepeats(event.target.valueAsNumber || 1)}
           />
         </label>
-        <button type="submit" className="primary" disabled={sending.isUnderWay || ready.length === 0}>
+        <button type="submit" className="primary" disabled={sending.isUnderWay || ready.length === 0 || !mayAct}>
           Start
         </button>
+        {!mayAct && <OnlyLooking />}
       </div>
       {about && (
         <p className="small muted">

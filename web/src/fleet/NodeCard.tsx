@@ -6,6 +6,7 @@ import { to } from "../route";
 import { Age } from "../ui/Age";
 import { plain } from "../ui/words";
 import { GpuGrid } from "./GpuGrid";
+import { gpusNow } from "./gpus";
 
 interface Props {
   node: Node;
@@ -14,6 +15,7 @@ interface Props {
 
 export const NodeCard = memo(function NodeCard({ node, states }: Props): JSX.Element {
   const { contact, inventory } = node;
+  const now = gpusNow(node);
   const isLost = contact.state !== "ok";
   return (
     <li className="card stack tight node-card">
@@ -29,13 +31,13 @@ export const NodeCard = memo(function NodeCard({ node, states }: Props): JSX.Ele
           <Age at={contact.since_at} suffix="" isCoarse />
         </span>
       </div>
-      {inventory ? (
+      {inventory && now ? (
         <>
-          <GpuGrid gpus={inventory.gpus} states={states} />
+          <GpuGrid gpus={now.gpus} states={states} />
           {inventory.gpu_error && <p className="small flag flag-lost">{inventory.gpu_error}</p>}
           <p className="small muted">
-            {inventory.gpus[0] && <>{inventory.gpus[0].name}, GiB used, </>}
-            looked at <Age at={inventory.at} isCoarse />
+            {now.gpus[0] && <>{now.gpus[0].name}, GiB used, </>}
+            looked at <Age at={now.at} isCoarse />
           </p>
         </>
       ) : (

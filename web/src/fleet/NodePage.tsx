@@ -13,6 +13,7 @@ import { Page } from "../ui/Page";
 import { TroubleNote } from "../ui/TroubleNote";
 import { gib, plain } from "../ui/words";
 import { GpuGrid } from "./GpuGrid";
+import { gpusNow } from "./gpus";
 import { LookAgain } from "./LookAgain";
 import { ServerRow } from "./ServerRow";
 import "./Fleet.css";
@@ -43,14 +44,18 @@ function Known({ node }: { node: Node }): JSX.Element {
   const here = [...(servers?.values() ?? [])].filter((server) => server.node === node.name);
   const states = new Map(here.map((server) => [server.name, server.state]));
   const { inventory } = node;
+  const now = gpusNow(node);
   return (
     <>
       <ContactNote node={node} />
-      {inventory && (
+      {inventory && now && (
         <section className="card stack" aria-labelledby="gpus">
           <h2 id="gpus">GPUs</h2>
           {inventory.gpu_error && <Note tone="failure" title={inventory.gpu_error} />}
-          <GpuGrid gpus={inventory.gpus} states={states} />
+          <GpuGrid gpus={now.gpus} states={states} />
+          <p className="small muted">
+            Memory and holders of <Age at={now.at} />
+          </p>
         </section>
       )}
       <section className="stack" aria-labelledby="here">

@@ -9,6 +9,8 @@ import { Refusal } from "../api/problem";
 import type { Profile, Recipe } from "../api/types";
 import { useResource } from "../live/resource";
 import { go, to } from "../route";
+import { useMayAct } from "../session/caller";
+import { OnlyLooking } from "../session/OnlyLooking";
 import { announce } from "../ui/announce";
 import { Loaded } from "../ui/Loaded";
 import { Page } from "../ui/Page";
@@ -45,6 +47,7 @@ function Editor({ known, onSaved }: { known: Profile | null; onSaved?: () => voi
     if (known) onSaved?.();
     else go("profiles", saved.name);
   });
+  const mayAct = useMayAct();
   const problems = sending.trouble instanceof Refusal ? (sending.trouble.problem.errors ?? []) : [];
   return (
     <form
@@ -68,9 +71,10 @@ function Editor({ known, onSaved }: { known: Profile | null; onSaved?: () => voi
       {sending.trouble && <TroubleNote trouble={sending.trouble} />}
       <CurlNote wish={wish} requestKey={sending.key} />
       <p>
-        <button type="submit" className="primary" disabled={sending.isUnderWay}>
+        <button type="submit" className="primary" disabled={sending.isUnderWay || !mayAct}>
           {known ? "Write the next version" : "Write the profile"}
-        </button>
+        </button>{" "}
+        {!mayAct && <OnlyLooking />}
       </p>
     </form>
   );

@@ -7,11 +7,9 @@ export interface Session {
   value: string | null;
   /** The service wants a token, and this one (or none) was refused. */
   isWanted: boolean;
-  /** A role that something needed and this token lacks; what needs it is not offered any more. */
-  lacks: string | null;
 }
 
-export const session = new Store<Session>({ value: sessionStorage.getItem(KEY), isWanted: false, lacks: null });
+export const session = new Store<Session>({ value: sessionStorage.getItem(KEY), isWanted: false });
 
 export const token = {
   header(): Record<string, string> {
@@ -20,16 +18,13 @@ export const token = {
   },
   keep(value: string): void {
     sessionStorage.setItem(KEY, value);
-    session.set({ value, isWanted: false, lacks: null });
+    session.set({ value, isWanted: false });
   },
   forget(): void {
     sessionStorage.removeItem(KEY);
-    session.update({ value: null, lacks: null });
+    session.update({ value: null });
   },
   refused(): void {
     session.update({ isWanted: true });
-  },
-  lacks(role: string): void {
-    session.update({ lacks: role });
   },
 };

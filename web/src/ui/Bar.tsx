@@ -5,6 +5,7 @@ import { fleet } from "../live/fleet";
 import { link } from "../live/link";
 import { useStore } from "../live/store";
 import { to, type Route } from "../route";
+import { caller } from "../session/caller";
 import { session, token } from "../session/token";
 
 const PLACES: { name: string; href: string; views: Route["view"][] }[] = [
@@ -15,6 +16,7 @@ const PLACES: { name: string; href: string; views: Route["view"][] }[] = [
 
 export function Bar({ route }: { route: Route }): JSX.Element {
   const hasToken = useStore(session, (value) => value.value !== null);
+  const who = useStore(caller, (value) => value);
   return (
     <header className="bar">
       <a className="brand" href={to()}>
@@ -33,6 +35,11 @@ export function Bar({ route }: { route: Route }): JSX.Element {
       </nav>
       <div className="bar-end">
         <LinkState />
+        {hasToken && who && (
+          <span className="small muted bar-caller">
+            {who.actor}, {who.role}
+          </span>
+        )}
         {hasToken && (
           <button type="button" className="small" onClick={() => (token.forget(), location.reload())}>
             Forget token
