@@ -10,7 +10,7 @@ from service.benchmarks.comparability import FieldDifference, key_differences, s
 from service.benchmarks.finite import divided
 from service.benchmarks.judging import SIGNIFICANCE, THRESHOLD, MetricComparison, Verdict, judge, measure
 from service.benchmarks.metrics import CONTEXT_METRICS, DEFAULT_METRICS, PRIMARY_METRIC, metric
-from service.benchmarks.noise import holm
+from service.benchmarks.noise import KnownNoise, holm
 from service.benchmarks.results import LoadMode, Result, ResultStatus
 
 OUTPUT_LENGTH_TOLERANCE = 0.01
@@ -57,15 +57,15 @@ class Policy:
     primary: str = PRIMARY_METRIC
     metrics: Sequence[str] = DEFAULT_METRICS
     threshold: float = THRESHOLD
-    noise: Mapping[str, float] = field(default_factory=dict)
-    """Spread between runs by metric, as a share, from runs of the same against the same: it widens the threshold."""
-
+    noise: Mapping[str, KnownNoise] = field(default_factory=dict)
+    """By metric, from earlier runs of the same: it widens the threshold, and judges where the repeats are too few."""
     accepted_differences: frozenset[str] = frozenset()
     """Fields of the key that somebody has seen to differ and accepts: they become cautions, others still block."""
 
     def threshold_of(self, name: str) -> float:
         """Return the smallest change of a metric that counts: twice its known spread when that is more."""
-        return max(self.threshold, 2 * self.noise.get(name, 0.0))
+        known = self.noise.get(name)
+        return self.threshold if known is None else max(self.threshold, 2 * known.between_runs)
 
 
 def compare(baseline: Sequence[Result], candidate: Sequence[Result], *, policy: Policy | None = None) -> Comparison:
@@ -93,7 +93,7 @@ def compare(baseline: Sequence[Result], candidate: Sequence[Result], *, policy: 
         context=tuple(_context(baseline, candidate)),
         key_differences=differences,
         setup_differences=setup_differences(baseline[0], candidate[0]),
-        cautions=(*_accepted(differences, policy), *_cautions(baseline, candidate, judged)),
+        cautions=(*_accepted(differences, policy), *_widened(judged, policy), *_cautions(baseline, candidate, judged)),
         more_repeats=primary.more_repeats,
     )
 
@@ -134,6 +134,14 @@ def _accepted(differences: Sequence[FieldDifference], policy: Policy) -> list[st
     return [f"{_difference(item)}: accepted by who asked" for item in accepted]
 
 
+def _widened(items: Sequence[MetricComparison], policy: Policy) -> Iterator[str]:
+    for item in items:
+        known = policy.noise.get(item.metric)
+        if known is not None and item.threshold > policy.threshold:
+            what = f"{known.runs} earlier runs of the same differ by themselves"
+            yield f"{item.metric}: {what}, so only a change above {item.threshold:.1%} counts"
+
+
 def _difference(item: FieldDifference) -> str:
     return f"{item.field} differs: {_shown(item.baseline)} against {_shown(item.candidate)}"
 
@@ -148,7 +156,8 @@ def _mean_of(side: Sequence[Result], name: str) -> float | None:
 
 
 def _measured(name: str, baseline: Sequence[Result], candidate: Sequence[Result], policy: Policy) -> MetricComparison:
-    threshold, noise = policy.threshold_of(name), policy.noise.get(name)
+    threshold, known = policy.threshold_of(name), policy.noise.get(name)
+    noise = known.one_repeat if known else None
     return measure(metric(name), baseline, candidate, threshold=threshold, noise=noise)
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 CONFIDENCE = 0.95
+MIN_EARLIER_RUNS = 5
+"""Fewer earlier runs tell too little of how much a measurement varies by itself."""
 MAX_EXACT = 20
 """Up to so many values in both samples together the rank test counts all arrangements."""
 
@@ -57,6 +59,40 @@ def known_noise_ratio(
     reach = t_quantile(0.5 + confidence / 2, 10.0) * standard_error
     low, high = _bounded_exp(difference - reach), _bounded_exp(difference + reach)
     return RatioEstimate(math.exp(difference), low, high, _p_of(difference, standard_error, 10.0))
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """One earlier run of the same thing at one point of load: the mean of each metric over its sound repeats."""
+
+    metrics: Mapping[str, float]
+    repeats: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNoise:
+    """How much a metric varies by itself, as shares, from earlier runs of the same."""
+
+    between_runs: float
+    one_repeat: float
+    """Of a run of one repeat: never less than the truth, since what a start adds is not averaged away by repeats."""
+    runs: int
+
+
+def known_noise(earlier: Sequence[EarlierRun]) -> dict[str, KnownNoise]:
+    """Return the noise of each metric that at least five runs have; nothing for fewer, which tell too little."""
+    names = dict.fromkeys(name for run in earlier for name in run.metrics)
+    found = {name: _noise_of([run for run in earlier if run.metrics.get(name, 0.0) > 0], name) for name in names}
+    return {name: noise for name, noise in found.items() if noise is not None}
+
+
+def _noise_of(runs: Sequence[EarlierRun], name: str) -> KnownNoise | None:
+    if len(runs) < MIN_EARLIER_RUNS:
+        return None
+    spread = coefficient_of_variation([run.metrics[name] for run in runs])
+    if not spread:
+        return None
+    return KnownNoise(spread, spread * math.sqrt(_mean([run.repeats for run in runs])), len(runs))
 
 
 def mean_interval(values: Sequence[float], *, confidence: float = CONFIDENCE) -> tuple[float, float] | None:

@@ -1,15 +1,19 @@
 """Whole runs compared: point of load with point of load, and one verdict over all of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from service.benchmarks.comparability import comparability_key
 from service.benchmarks.comparison import Comparison, Policy, compare
 from service.benchmarks.judging import Verdict, judge
-from service.benchmarks.noise import holm
+from service.benchmarks.noise import KnownNoise, holm
 from service.benchmarks.points import load_label
 from service.benchmarks.results import Result
 
+NoiseByKey = Mapping[str, Mapping[str, KnownNoise]]
+"""The noise of each metric by the comparability key of the point."""
+NO_NOISE_KNOWN: NoiseByKey = MappingProxyType({})
 _DECISIVE_FIRST = (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.INCONCLUSIVE, Verdict.EQUIVALENT)
 
 
@@ -34,7 +38,11 @@ class RunComparison:
 
 
 def compare_runs(
-    baseline: Sequence[Result], candidate: Sequence[Result], *, policy: Policy | None = None
+    baseline: Sequence[Result],
+    candidate: Sequence[Result],
+    *,
+    policy: Policy | None = None,
+    noise: NoiseByKey = NO_NOISE_KNOWN,
 ) -> RunComparison:
     """Compare the results of two sides, each of any number of points and repeats.
 
@@ -45,7 +53,7 @@ def compare_runs(
     if not baseline or not candidate:
         raise ValueError("a side of a comparison has no result")
     pairs, only_baseline, only_candidate = _paired(_by_key(baseline), _by_key(candidate))
-    points = [PointComparison(load_label(first[0]), compare(first, second, policy=policy)) for first, second in pairs]
+    points = [_compared(first, second, policy or Policy(), noise) for first, second in pairs]
     points = _corrected(points)
     return RunComparison(
         verdict=_together([point.comparison.verdict for point in points]),
@@ -53,6 +61,13 @@ def compare_runs(
         only_baseline=tuple(load_label(results[0]) for results in only_baseline),
         only_candidate=tuple(load_label(results[0]) for results in only_candidate),
     )
+
+
+def _compared(
+    baseline: Sequence[Result], candidate: Sequence[Result], policy: Policy, noise: NoiseByKey
+) -> PointComparison:
+    known = noise.get(comparability_key(baseline[0]), {})
+    return PointComparison(load_label(baseline[0]), compare(baseline, candidate, policy=replace(policy, noise=known)))
 
 
 _Groups = dict[str, list[Result]]

@@ -8,6 +8,8 @@ from sqlalchemy import ColumnElement, func
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import col, select
 
+from service.benchmarks.noise import EarlierRun
+from service.benchmarks.results import ResultStatus
 from service.db.benchmark_tables import Baseline, BenchmarkPoint, BenchmarkRun
 
 MAX_SERIES = 50
@@ -78,6 +80,38 @@ async def newest_points(
     )
     rows = (await session.execute(query)).all()
     return [SeriesPoint(row.run_id, row.at, row.version, row.value) for row in reversed(rows)]
+
+
+async def earlier_runs(
+    session: AsyncSession, run_ids: Sequence[str], *, without: Sequence[str], limit: int
+) -> dict[str, list[EarlierRun]]:
+    """Return, by comparability key, the newest sound runs of what these runs measured, without these and others.
+
+    The same is: the same profile, version and engine. Runs without a profile have none.
+    """
+    subjects = {
+        (point.profile_id, point.version, point.comparability_key)
+        for points in (await points_of_runs(session, run_ids)).values()
+        for point in points
+        if point.profile_id is not None
+    }
+    found: dict[str, list[EarlierRun]] = {}
+    for profile_id, version, key in subjects:
+        query = (
+            select(col(BenchmarkPoint.metrics), col(BenchmarkPoint.repeats))
+            .where(
+                col(BenchmarkPoint.profile_id) == profile_id,
+                col(BenchmarkPoint.comparability_key) == key,
+                col(BenchmarkPoint.version) == version,
+                col(BenchmarkPoint.status) == ResultStatus.OK,
+                col(BenchmarkPoint.run_id).not_in([*run_ids, *without]),
+            )
+            .order_by(col(BenchmarkPoint.at).desc())
+            .limit(limit)
+        )
+        rows = await session.execute(query)
+        found.setdefault(key, []).extend(EarlierRun(metrics, repeats) for metrics, repeats in rows)
+    return found
 
 
 async def points_of_runs(session: AsyncSession, run_ids: Sequence[str]) -> dict[str, list[BenchmarkPoint]]:

@@ -9,8 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from service.benchmarks.comparison import Comparison, Policy
 from service.benchmarks.judging import Verdict
+from service.benchmarks.noise import known_noise
 from service.benchmarks.results import Result
-from service.benchmarks.run_comparison import PointComparison, RunComparison, compare_runs
+from service.benchmarks.run_comparison import NO_NOISE_KNOWN, NoiseByKey, PointComparison, RunComparison, compare_runs
 from service.benchmarks.runs import RunState
 from service.db import benchmark_history, benchmarks
 from service.db.benchmark_tables import Baseline, BenchmarkRun
@@ -23,6 +24,8 @@ from service.servers.event import EventKind
 MAX_RUNS_A_SIDE = 50
 MAX_RESULTS_A_SIDE = 1000
 """More are not needed for any verdict, and would be read into memory."""
+MAX_EARLIER_RUNS = 20
+"""So many of the newest tell how much a measurement varies by itself."""
 _events = EventLog("benchmarks")
 _COMPARED = frozenset({RunState.SUCCEEDED, RunState.DEGRADED})
 
@@ -89,17 +92,30 @@ async def results_of(session: AsyncSession, run_ids: Sequence[str]) -> list[Resu
     return [benchmarks.result_of(row) for row in rows]
 
 
+async def noise_of(session: AsyncSession, baseline: Sequence[str], candidate: Sequence[str]) -> NoiseByKey:
+    """Return how much what the baseline measured varies by itself, as far as earlier runs show it.
+
+    Neither side counts: a change that is looked for may not pass for noise.
+    """
+    earlier = await benchmark_history.earlier_runs(session, baseline, without=candidate, limit=MAX_EARLIER_RUNS)
+    return {key: known_noise(runs) for key, runs in earlier.items()}
+
+
 async def compare_results(
-    baseline: Sequence[Result], candidate: Sequence[Result], policy: Policy | None = None
+    baseline: Sequence[Result],
+    candidate: Sequence[Result],
+    policy: Policy | None = None,
+    *,
+    noise: NoiseByKey = NO_NOISE_KNOWN,
 ) -> RunComparison:
     """Compare two sides apart from the event loop: hundreds of results cost tens of milliseconds."""
-    return await asyncio.to_thread(compare_runs, baseline, candidate, policy=policy)
+    return await asyncio.to_thread(compare_runs, baseline, candidate, policy=policy, noise=noise)
 
 
 async def _compare_with_baseline(session: AsyncSession, run: BenchmarkRun, baseline: Baseline, at: datetime) -> None:
     first = await results_of(session, [baseline.run_id])
     second = await results_of(session, [run.id])
-    made = await compare_results(first, second)
+    made = await compare_results(first, second, noise=await noise_of(session, [baseline.run_id], [run.id]))
     run.comparison = _document(made, baseline.run_id, at)
     await session.flush()
     if made.verdict is Verdict.REGRESSED:

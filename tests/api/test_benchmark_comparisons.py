@@ -158,3 +158,25 @@ async def test_pictures_can_run_and_load_nothing(api: Api) -> None:
     assert len(table.text.splitlines()) == 5
     limited = await api.http.get(f"/api/v1{paths[2]}")
     assert "ttft limit 2000" in limited.text.replace(",", "")
+
+
+async def test_earlier_runs_of_the_same_tell_how_much_a_single_run_varies(api: Api) -> None:
+    await make_profile(api)
+    await make_profile(api, "other")
+    base = await import_file(api, line(90.0), "profile=kimi")
+    lone = await import_file(api, line(80.0), "profile=other")
+    slow = await import_file(api, line(70.0), "profile=kimi")
+    path = f"/benchmark-comparisons?baseline={base['id']}&candidate={slow['id']}"
+    assert "no noise estimate" in (await get(api, path))["points"][0]["reasons"][0]
+    for value in (89.0, 92.0, 86.0, 94.0, 91.0):
+        await import_file(api, line(value), "profile=kimi")
+    made = await get(api, path)
+    (point,) = made["points"]
+    assert (made["verdict"], point["reasons"]) == ("regressed", [])
+    assert point["metrics"][0]["threshold"] == pytest.approx(0.068, abs=0.002)
+    assert any("5 earlier runs of the same" in caution for caution in point["cautions"])
+    near = await import_file(api, line(86.5), "profile=kimi")
+    made = await get(api, f"/benchmark-comparisons?baseline={base['id']}&candidate={near['id']}")
+    assert made["verdict"] == "inconclusive"
+    made = await get(api, f"/benchmark-comparisons?baseline={lone['id']}&candidate={slow['id']}")
+    assert "no noise estimate" in made["points"][0]["reasons"][0]

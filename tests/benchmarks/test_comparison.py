@@ -9,6 +9,7 @@ import pytest
 from service.benchmarks.comparability import comparability_key, key_differences
 from service.benchmarks.comparison import Comparison, Policy, compare, interleaved
 from service.benchmarks.judging import MetricComparison, Verdict, repeats_needed
+from service.benchmarks.noise import KnownNoise
 from service.benchmarks.results import (
     ClientProvenance,
     Distribution,
@@ -70,7 +71,7 @@ def test_two_single_runs_have_no_noise_estimate_and_get_no_verdict() -> None:
 
 
 def test_a_known_noise_lets_single_runs_be_judged() -> None:
-    policy = Policy(noise={"output_throughput_tps": 0.02})
+    policy = Policy(noise={"output_throughput_tps": KnownNoise(between_runs=0.01, one_repeat=0.02, runs=8)})
     assert compare([result(90.0)], [result(24.8)], policy=policy).verdict is Verdict.REGRESSED
     assert compare([result(90.0)], [result(88.0)], policy=policy).verdict is Verdict.INCONCLUSIVE
 
@@ -112,8 +113,10 @@ def test_the_formula_of_the_repeats() -> None:
 def test_known_noise_widens_the_threshold_of_its_metric() -> None:
     baseline, candidate = results([100, 100.5, 99.5, 100.2]), results([95, 95.5, 94.5, 95.2])
     assert compare(baseline, candidate).verdict is Verdict.REGRESSED
-    wide = Policy(noise={"output_throughput_tps": 0.04})
-    assert compare(baseline, candidate, policy=wide).verdict is Verdict.EQUIVALENT
+    wide = Policy(noise={"output_throughput_tps": KnownNoise(between_runs=0.04, one_repeat=0.08, runs=8)})
+    comparison = compare(baseline, candidate, policy=wide)
+    assert comparison.verdict is Verdict.EQUIVALENT
+    assert any("8 earlier runs of the same" in caution and "8.0%" in caution for caution in comparison.cautions)
 
 
 @pytest.mark.parametrize(

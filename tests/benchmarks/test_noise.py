@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.benchmarks.noise import (
+    EarlierRun,
     coefficient_of_variation,
     holm,
+    known_noise,
     known_noise_ratio,
     mann_whitney_p,
     mean_interval,
@@ -131,3 +133,33 @@ def test_intervals_and_spread() -> None:
     assert mean_interval([9]) is None
     assert coefficient_of_variation([9, 10, 11]) == pytest.approx(0.1)
     assert coefficient_of_variation([1]) is None
+
+
+def test_the_noise_of_a_metric_is_known_from_five_runs() -> None:
+    values = [100.0, 102.0, 98.0, 101.0, 99.0]
+    earlier = [EarlierRun({"output_throughput_tps": value, "ttft_p50_ms": 7.0}, repeats=4) for value in values]
+    noise = known_noise(earlier)
+    assert noise["output_throughput_tps"].between_runs == pytest.approx(math.sqrt(2.5) / 100)
+    assert noise["output_throughput_tps"].one_repeat == pytest.approx(2 * math.sqrt(2.5) / 100)
+    assert noise["output_throughput_tps"].runs == 5
+    assert "ttft_p50_ms" not in noise  # equal to the last digit: a spread of zero is no estimate
+    assert known_noise(earlier[:4]) == {}
+    assert known_noise([]) == {}
+
+
+def test_a_false_alarm_is_as_rare_with_known_noise_as_it_should_be() -> None:
+    """Single runs judged by the spread of twenty earlier ones of five repeats, of which the start is half the noise."""
+    dice = random.Random(11)
+    alarms = 0
+    for _ in range(400):
+        earlier = [EarlierRun({"m": sum(_start(dice, 5)) / 5}, repeats=5) for _ in range(20)]
+        noise = known_noise(earlier)["m"].one_repeat
+        estimate = known_noise_ratio(_start(dice, 1), _start(dice, 1), noise)
+        assert estimate is not None
+        alarms += estimate.p < 0.05
+    assert alarms / 400 <= 0.06
+
+
+def _start(dice: random.Random, repeats: int) -> list[float]:
+    start = dice.gauss(0, 0.02)
+    return [100 * math.exp(start + dice.gauss(0, 0.02)) for _ in range(repeats)]

@@ -76,10 +76,11 @@ async def compare_benchmark_runs(
 ) -> BenchmarkComparison:
     """Compare runs, point of load with point of load.
 
-    A metric is `improved` or `regressed` when its change is larger than the threshold and than the noise between
-    repeats explains; `equivalent` when the whole interval lies within the threshold; else `inconclusive`, with the
-    number of repeats that would tell. What differs in model, workload, load, GPUs or limits is `not_comparable` unless
-    the field is accepted. What stands beside it, the accept length above all, explains and gets no verdict.
+    A metric is `improved` or `regressed` when its change is larger than the threshold, than the noise between repeats
+    explains, and than twice what five or more earlier runs of the same differ by themselves; `equivalent` when the
+    whole interval lies within the threshold; else `inconclusive`, with the number of repeats that would tell. What
+    differs in model, workload, load, GPUs or limits is `not_comparable` unless the field is accepted. What stands
+    beside it, the accept length above all, explains and gets no verdict.
     """
     policy = Policy(
         primary=require_metric(primary),
@@ -88,7 +89,9 @@ async def compare_benchmark_runs(
         accepted_differences=frozenset(accept or ()),
     )
     resolved, first, second = await _load(parts, sides)
-    made = await comparing.compare_results(first, second, policy)
+    async with parts.control.database.read() as session:
+        noise = await comparing.noise_of(session, resolved.baseline, resolved.candidate)
+    made = await comparing.compare_results(first, second, policy, noise=noise)
     return comparison_public(made, resolved.baseline, resolved.candidate)
 
 
