@@ -85,7 +85,7 @@ async def newest_points(
 async def earlier_runs(
     session: AsyncSession, run_ids: Sequence[str], *, without: Sequence[str], limit: int
 ) -> dict[str, list[EarlierRun]]:
-    """Return, by comparability key, the newest sound runs of what these runs measured, without these and others.
+    """Return, by comparability key, the newest sound runs of the same, oldest first, without these and others.
 
     The same is: the same profile, version and engine. Runs without a profile have none.
     """
@@ -106,11 +106,11 @@ async def earlier_runs(
                 col(BenchmarkPoint.status) == ResultStatus.OK,
                 col(BenchmarkPoint.run_id).not_in([*run_ids, *without]),
             )
-            .order_by(col(BenchmarkPoint.at).desc())
+            .order_by(col(BenchmarkPoint.at).desc(), col(BenchmarkPoint.id).desc())
             .limit(limit)
         )
-        rows = await session.execute(query)
-        found.setdefault(key, []).extend(EarlierRun(metrics, repeats) for metrics, repeats in rows)
+        rows = (await session.execute(query)).all()
+        found.setdefault(key, []).extend(EarlierRun(metrics, repeats) for metrics, repeats in reversed(rows))
     return found
 
 

@@ -24,7 +24,7 @@ from service.servers.event import EventKind
 MAX_RUNS_A_SIDE = 50
 MAX_RESULTS_A_SIDE = 1000
 """More are not needed for any verdict, and would be read into memory."""
-MAX_EARLIER_RUNS = 20
+MAX_EARLIER_RUNS = 40
 """So many of the newest tell how much a measurement varies by itself."""
 _events = EventLog("benchmarks")
 _COMPARED = frozenset({RunState.SUCCEEDED, RunState.DEGRADED})

@@ -135,16 +135,22 @@ def test_intervals_and_spread() -> None:
     assert coefficient_of_variation([1]) is None
 
 
-def test_the_noise_of_a_metric_is_known_from_five_runs() -> None:
-    values = [100.0, 102.0, 98.0, 101.0, 99.0]
+def test_the_noise_of_a_metric_is_known_from_twelve_runs() -> None:
+    values = [100.0, 102.0] * 6
     earlier = [EarlierRun({"output_throughput_tps": value, "ttft_p50_ms": 7.0}, repeats=4) for value in values]
-    noise = known_noise(earlier)
-    assert noise["output_throughput_tps"].between_runs == pytest.approx(math.sqrt(2.5) / 100)
-    assert noise["output_throughput_tps"].one_repeat == pytest.approx(2 * math.sqrt(2.5) / 100)
-    assert noise["output_throughput_tps"].runs == 5
-    assert "ttft_p50_ms" not in noise  # equal to the last digit: a spread of zero is no estimate
-    assert known_noise(earlier[:4]) == {}
+    noise = known_noise(earlier)["output_throughput_tps"]
+    assert noise.between_runs == pytest.approx(math.log(1.02) / 0.954, rel=1e-3)
+    assert noise.one_repeat == pytest.approx(2 * noise.between_runs)
+    assert noise.runs == 12
+    assert "ttft_p50_ms" not in known_noise(earlier)  # equal to the last digit: a spread of zero is no estimate
+    assert known_noise(earlier[1:]) == {}
     assert known_noise([]) == {}
+
+
+def test_a_lasting_change_does_not_pass_for_noise() -> None:
+    dice = random.Random(5)
+    values = [level * math.exp(dice.gauss(0, 0.01)) for level in [100.0] * 8 + [75.0] * 8]
+    assert known_noise([EarlierRun({"m": value}, repeats=1) for value in values])["m"].between_runs < 0.02
 
 
 def test_a_false_alarm_is_as_rare_with_known_noise_as_it_should_be() -> None:

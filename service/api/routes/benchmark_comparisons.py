@@ -77,7 +77,7 @@ async def compare_benchmark_runs(
     """Compare runs, point of load with point of load.
 
     A metric is `improved` or `regressed` when its change is larger than the threshold, than the noise between repeats
-    explains, and than twice what five or more earlier runs of the same differ by themselves; `equivalent` when the
+    explains, and than twice what twelve or more earlier runs of the same differ by themselves; `equivalent` when the
     whole interval lies within the threshold; else `inconclusive`, with the number of repeats that would tell. What
     differs in model, workload, load, GPUs or limits is `not_comparable` unless the field is accepted. What stands
     beside it, the accept length above all, explains and gets no verdict.
