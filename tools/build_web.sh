@@ -20,19 +20,17 @@ sources() {
         ! -path web/src/api/schema.d.ts ! -path web/src/api/forms.json -print0 | sort -z | xargs -0 cksum | cksum
 }
 
-is_new_enough() {
-    node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'
-}
-
 # Quiet while all is well; what failed, and why, is shown.
 build() {
-    said=$(cd web && { npm ci --silent && npm run --silent build; } 2>&1) || { printf '%s\n' "$said" | tail -n 20; return 1; }
+    said=$( (tools/node_modules.sh && cd web && npm run --silent build) 2>&1 ) && return
+    code=$?
+    printf '%s\n' "$said" | tail -n 20
+    return "$code"
 }
 
 wanted=$(sources)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi
-command -v npm >/dev/null || give_up "npm is missing" "Install Node.js 20.19 or newer with npm"
-is_new_enough || give_up "Node.js $(node --version) is too old" "Install 20.19 or newer"
+unfit=$(tools/node_modules.sh check) || give_up "$unfit" "Install Node.js 20.19 or newer with npm"
 say "building the page"
 build || give_up "the build failed" "See what is said above"
 echo "$wanted" >"$stamp"
