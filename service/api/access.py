@@ -26,6 +26,8 @@ SCHEME = "token"
 """The name of the security scheme in the OpenAPI document."""
 READ_EVERY_S = 5.0
 """After so long the service knows of a token that another process revoked in the database."""
+EVERYWHERE: tuple[type[VigilError], ...] = (Unauthenticated, Forbidden, VigilError)
+"""What every route that needs a role may answer; VigilError itself is an error that nobody thought of."""
 _NEEDED = "needed_role"
 _BODY = "body_limits"
 _READING = frozenset({"GET", "HEAD"})
@@ -104,7 +106,7 @@ class GuardedRoute(APIRoute):
         if self.needed_role is None:
             return ()
         is_reading = set(options.get("methods") or ()) <= _READING
-        return (Unauthenticated, Forbidden) if is_reading else (Unauthenticated, Forbidden, TooLarge, BodyTooSlow)
+        return (*EVERYWHERE, *(() if is_reading else (TooLarge, BodyTooSlow)))
 
 
 async def _with_body(request: Request, limits: BodyLimits | None, settings: Settings) -> Request:

@@ -58,6 +58,7 @@ Reference = Annotated[
     str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="A name or an id.", examples=["atlas"])
 ]
 Id = Annotated[str, Path(pattern=r"^[a-z]{2}_[0-9a-z]{1,40}$", description="An id.")]
+VersionNumber = Annotated[int, Path(ge=1, description="The number of a version; the first is 1.", examples=[1])]
 ActorNeeded = Annotated[str, Depends(get_actor)]
 PartsNeeded = Annotated[Parts, Depends(get_parts)]
 PageNeeded = Annotated[PageRequest, Depends(get_page)]

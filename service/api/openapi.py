@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from service.api.access import SCHEME
+from service.api.idempotency import REPLAYED
 from service.api.limits import EVENT_STREAM
 from service.api.problems import MEDIA_TYPE, example
 from service.api.schemas.common import Problem
@@ -20,6 +21,31 @@ DESCRIPTION = (
     "problem documents with a stable `code`. Every request carries a token, `Authorization: Bearer vgl_…`; each route "
     "names the role that it needs: `viewer`, `operator` or `admin`, each of which may do what the one before it may."
 )
+SERVERS = [{"url": "/", "description": "The service that this document comes from."}]
+TAGS = {
+    "nodes": "GPU hosts that are reached over SSH, with their GPUs and who holds them.",
+    "profiles": "Named, versioned recipes for servers, and how long their starts took.",
+    "preflights": "Checks before a launch; nothing is launched.",
+    "servers": "Profiles placed on nodes: launch, stop, restart, adopt, and wait for a state.",
+    "launches": "Single attempts to bring a server up: phases, diagnosis, log, acceptance of speculation.",
+    "operations": "Accepted requests that take time.",
+    "history": "What happened: transitions, findings, and the stream of events.",
+    "webhooks": "Addresses that are told what happens, and the log of what they were sent.",
+    "access": "Tokens and their roles.",
+    "benchmarks": "Workloads, their runs, baselines, comparisons, histories and schedules.",
+    "operational": "Whether the service lives and does its work, and its metrics.",
+}
+HEADERS: dict[str, Any] = {
+    "Location": {
+        "description": "Where the thing that was made is, or the one to follow.",
+        "required": True,
+        "schema": {"type": "string"},
+    },
+    "IdempotencyReplayed": {
+        "description": "`true` when this is the recorded answer to an earlier request with the same key.",
+        "schema": {"type": "string", "const": "true"},
+    },
+}
 TOKEN = {
     "type": "http",
     "scheme": "bearer",
@@ -45,12 +71,16 @@ def document(app: FastAPI) -> dict[str, Any]:
             for operation in path.values():
                 _use_problems(operation)
                 _use_events(operation)
+                _tell_headers(operation)
         schemas.pop("HTTPValidationError", None)
         schemas.pop("ValidationError", None)
         made["components"]["schemas"] = dict(sorted(schemas.items()))
         examples = {error.code: {"value": example(error)} for error in _leaves(VigilError)}
         made["components"]["examples"] = dict(sorted(examples.items()))
+        made["components"]["headers"] = HEADERS
         made["components"]["securitySchemes"] = {SCHEME: TOKEN}
+        made["tags"] = [{"name": name, "description": text} for name, text in TAGS.items()]
+        made["servers"] = SERVERS
         app.openapi_schema = made
     return app.openapi_schema
 
@@ -80,3 +110,19 @@ def _use_events(operation: dict[str, Any]) -> None:
     stream = operation["responses"].get("200", {}).get("content", {}).get(EVENT_STREAM)
     if stream and "$ref" in stream["schema"]:
         stream["schema"].pop("type")
+
+
+def _tell_headers(operation: dict[str, Any]) -> None:
+    """Name the headers of an answer to a request that was carried out."""
+    may_replay = any(parameter["name"] == "Idempotency-Key" for parameter in operation.get("parameters", ()))
+    for status, response in operation["responses"].items():
+        headers = {
+            **({"Location": _header("Location")} if status in {"201", "202"} else {}),
+            **({REPLAYED: _header("IdempotencyReplayed")} if may_replay and status.startswith("2") else {}),
+        }
+        if headers:
+            response["headers"] = headers
+
+
+def _header(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/headers/{name}"}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -29,7 +29,17 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class RandomIds(_Part):
+def _need_kind(schema: dict[str, Any]) -> None:
+    """Say that `kind` must be given: it tells the choices apart, so its default is for this program alone."""
+    schema["properties"]["kind"].pop("default")
+    schema["required"] = ["kind", *schema["required"]]
+
+
+class _Choice(_Part):
+    model_config = ConfigDict(json_schema_extra=_need_kind)
+
+
+class RandomIds(_Choice):
     """Random token ids of fixed lengths. Not natural text: speculative acceptance on it means nothing."""
 
     kind: Literal["random_ids"] = "random_ids"
@@ -48,7 +58,7 @@ class FileLayout(StrEnum):
     """One JSON array of conversations."""
 
 
-class NodeFile(_Part):
+class NodeFile(_Choice):
     """Prompts from a file that lies on the node."""
 
     kind: Literal["file"] = "file"
@@ -62,7 +72,7 @@ class NodeFile(_Part):
     )
 
 
-class SharedPrefix(_Part):
+class SharedPrefix(_Choice):
     """Generated prompts in groups that share a long prefix, to measure the prefix cache."""
 
     kind: Literal["shared_prefix"] = "shared_prefix"
@@ -76,14 +86,14 @@ class SharedPrefix(_Part):
 Dataset = Annotated[RandomIds | NodeFile | SharedPrefix, Field(discriminator="kind")]
 
 
-class ClosedLoad(_Part):
+class ClosedLoad(_Choice):
     """A closed loop: so many requests are in flight at any time. Several values are a sweep."""
 
     kind: Literal["closed"] = "closed"
     concurrency: Concurrency | list[Concurrency] = Field(examples=[16, [1, 8, 64]])
 
 
-class OpenLoad(_Part):
+class OpenLoad(_Choice):
     """An open loop: requests arrive at random (Poisson) at this rate, whatever the server does.
 
     There is no cap on the concurrency beside it: a cap would hide the queueing. Several values are a sweep.

@@ -1,20 +1,15 @@
 """What each kind of event says: small, stable, without a secret; programs rely on it."""
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field
 
-from service.clock import to_text
+from service.clock import Instant
 from service.nodes.contact import Contact
 from service.servers.event import EventKind
 from service.servers.operation import OperationKind, OperationState, OperationStep
 from service.servers.states import Reason, State
 from service.sglang.phases import Phase
-
-Instant = Annotated[datetime, PlainSerializer(to_text, return_type=str)]
-"""An instant in UTC, as 2026-11-29T16:04:05.123Z."""
 
 
 class Document(BaseModel):

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from service.access.roles import Role
 from service.api.access import GuardedRoute, needs
-from service.api.dependencies import IdempotencyKey, PageNeeded, PartsNeeded, Reference
+from service.api.dependencies import IdempotencyKey, PageNeeded, PartsNeeded, Reference, VersionNumber
 from service.api.idempotency import Answer, carry_out
 from service.api.problems import problems
 from service.api.schemas.common import Page
@@ -112,7 +112,7 @@ async def list_profile_versions(profile: Reference, parts: PartsNeeded, page: Pa
 
 @router.get("/{profile}/versions/{number}", responses=problems(NotFound, InvalidInput))
 @needs(Role.VIEWER)
-async def get_profile_version(profile: Reference, number: int, parts: PartsNeeded) -> ProfileVersionPublic:
+async def get_profile_version(profile: Reference, number: VersionNumber, parts: PartsNeeded) -> ProfileVersionPublic:
     """Show one version of a profile."""
     async with parts.control.database.read() as session:
         row = await profile_queries.get_profile(session, profile)

@@ -5,11 +5,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from service.api.schemas.common import Instant
 from service.benchmarks.history import ChangeKind, History
 from service.benchmarks.judging import Verdict
 from service.benchmarks.metrics import Direction
 from service.benchmarks.run_comparison import RunComparison
+from service.clock import Instant
 from service.db.benchmark_history import Series
 
 

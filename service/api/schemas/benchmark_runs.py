@@ -5,13 +5,14 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from service.api.schemas.common import Instant, OperationProblem
+from service.api.schemas.common import OperationProblem
 from service.benchmarks.judging import Verdict
 from service.benchmarks.metrics import CONTEXT_METRICS, DEFAULT_METRICS, metric_values
 from service.benchmarks.points import load_label
 from service.benchmarks.results import Result, ResultStatus
 from service.benchmarks.runs import RunSource, RunState
 from service.benchmarks.workload import Workload
+from service.clock import Instant
 from service.db.benchmark_rows import RunRow
 from service.db.benchmark_tables import BenchmarkFile, BenchmarkPoint, BenchmarkResult
 from service.db.benchmarks import result_of

@@ -2,17 +2,18 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
+from service.api.schemas.common import Request, shown
 from service.api.schemas.history import OperationPublic
 from service.benchmarks.run_order import MAX_REPEATS
 from service.benchmarks.workload import DEFAULT_REPEATS
 
 
-class BenchmarkRunCreate(BaseModel):
+class BenchmarkRunCreate(Request):
     """A run that is asked for."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = shown({"server": "llama", "benchmark": "chat-1k-1k", "repeats": 5})
 
     server: str = Field(description="The name or id of a server that is ready.", examples=["llama"])
     benchmark: str = Field(description="The name or id of a benchmark, or a preset's name.", examples=["smoke"])

@@ -2,14 +2,26 @@
 
 from pydantic import BaseModel, Field
 
-from service.api.schemas.common import Instant, Name, Request
+from service.api.schemas.common import Name, Request, shown
 from service.benchmarks.presets import PRESETS, SLO_TEMPLATES
 from service.benchmarks.workload import GoodputLimits, Workload
+from service.clock import Instant
 from service.db.benchmark_tables import Baseline, Benchmark
 
 
 class BenchmarkCreate(Request):
     """A new workload. It is never changed: runs under one name did the same."""
+
+    model_config = shown(
+        {
+            "name": "support-chat",
+            "workload": {
+                "dataset": {"kind": "random_ids", "input_tokens": 1024, "output_tokens": 256},
+                "load": {"kind": "closed", "concurrency": [1, 8, 64]},
+                "goodput": {"ttft_ms": 2000, "tpot_ms": 100},
+            },
+        }
+    )
 
     name: Name
     workload: Workload
@@ -41,6 +53,8 @@ class BenchmarkPresets(BaseModel):
 
 class BaselineSet(Request):
     """Which run later ones are compared with."""
+
+    model_config = shown({"run": "br_01k0c8m2q4"})
 
     run: str = Field(pattern=r"^br_[0-9a-z]{1,40}$", description="The id of a run of this profile that succeeded.")
 

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, Field
 
 from service.access.roles import Caller, Role
-from service.api.schemas.common import Instant
+from service.clock import Instant
 from service.settings import Access
 
 

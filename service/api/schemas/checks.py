@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from service.api.schemas.common import Instant
+from service.clock import Instant
 from service.sglang.checks import CheckCode, Outcome
 
 

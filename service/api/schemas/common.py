@@ -1,16 +1,13 @@
 """Shapes that several resources share."""
 
-from datetime import datetime
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.config import JsonDict
 
-from service.clock import to_text
 from service.ids import NAME_PATTERN
 
 Item = TypeVar("Item")
-Instant = Annotated[datetime, PlainSerializer(to_text, return_type=str)]
-"""An instant in UTC, as 2026-11-29T16:04:05.123Z."""
 Name = Annotated[
     str,
     StringConstraints(pattern=NAME_PATTERN),
@@ -22,6 +19,11 @@ class Request(BaseModel):
     """The base of what is sent: a field that is not known is refused, so that no misspelling is lost."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def shown(*examples: JsonDict) -> ConfigDict:
+    """Return the configuration of a shape that the OpenAPI document shows with these examples."""
+    return ConfigDict(json_schema_extra={"examples": list(examples)})
 
 
 class Page(BaseModel, Generic[Item]):

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
-from service.api.schemas.common import Name, Request
+from service.api.schemas.common import Name, Request, shown
 from service.api.schemas.nodes import AbsolutePath
 from service.operations.draft_renaming import Plan, RenameWish
 from service.profiles.profile import Profile
@@ -20,6 +20,10 @@ EngineVersion = Annotated[
 
 class DraftRenameCreate(Request):
     """A draft to be written anew: for the engine of a profile, for a version of it, or with names of your own."""
+
+    model_config = shown(
+        {"source": "/models/draft-eagle3", "destination": "/models/draft-midlayer", "profile": "llama", "dry_run": True}
+    )
 
     source: DraftPath = Field(
         description="The draft's directory on the node, or a hub id that is in the node's cache.",

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, RootModel
 
-from service.api.schemas.common import Instant
+from service.clock import Instant
 from service.operations import event_documents as documents
 from service.servers.event import EventKind
 

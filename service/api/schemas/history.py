@@ -4,7 +4,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from service.api.schemas.common import Instant, OperationProblem
+from service.api.schemas.common import OperationProblem
+from service.clock import Instant
 from service.db.tables import Operation, Transition
 from service.servers.operation import OperationKind, OperationState, OperationStep
 from service.servers.states import Reason

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
-from service.api.schemas.common import Instant
+from service.clock import Instant
 from service.db.tables import Finding, Launch
 from service.operations.live import Live
 from service.sglang.phases import Phase

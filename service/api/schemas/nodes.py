@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
-from service.api.schemas.common import Instant, Name, Request
+from service.api.schemas.common import Name, Request, shown
+from service.clock import Instant
 from service.db.tables import Node
 from service.nodes.contact import Contact
 from service.operations.enrolling import host_key_of, offered_key
@@ -48,6 +49,23 @@ class JumpHost(Request):
 class NodeCreate(Request):
     """A GPU host that Vigil shall look after."""
 
+    model_config = shown(
+        {
+            "name": "atlas",
+            "address": "gpu1.example.net",
+            "user": "ops",
+            "credential": {"kind": "key_file", "path": "~/.ssh/id_ed25519"},
+            "engines": ["/opt/sglang/bin/python"],
+        },
+        {
+            "name": "borealis",
+            "address": "10.0.0.7",
+            "user": "ops",
+            "credential": {"kind": "agent"},
+            "jump": {"address": "gate.example.net", "user": "ops", "credential": {"kind": "agent"}},
+        },
+    )
+
     name: Name
     address: Address
     port: PortNumber = 22
@@ -75,6 +93,8 @@ class NodeCreate(Request):
 class NodeUpdate(Request):
     """What of a node may be changed; what is left out stays."""
 
+    model_config = shown({"address": "gpu1.example.net", "port": 2222})
+
     address: Address | None = None
     port: PortNumber | None = None
     user: UserName | None = None
@@ -84,6 +104,8 @@ class NodeUpdate(Request):
 
 class TrustRequest(Request):
     """The fingerprint that was compared with the node's own."""
+
+    model_config = shown({"fingerprint": "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU"})
 
     fingerprint: Annotated[str, StringConstraints(pattern=r"^SHA256:[A-Za-z0-9+/]{43}$")]
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from service.api.schemas.checks import PreflightBrief
-from service.api.schemas.common import Name, Request
+from service.api.schemas.common import Name, Request, shown
 from service.api.schemas.nodes import PortNumber
 from service.api.schemas.servers import GpuSelector
 from service.operations.candidates import Candidate
@@ -14,6 +14,8 @@ from service.preflights.preflight import Preflight
 
 class PreflightCreate(Request):
     """What would be launched: the next launch of a server, or a profile on a node."""
+
+    model_config = shown({"server": "llama"}, {"profile": "llama", "node": "atlas", "gpus": [0, 1]})
 
     server: Name | None = Field(
         default=None, description="A server that exists: its next launch, as if the present one were gone."

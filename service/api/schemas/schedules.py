@@ -4,11 +4,12 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from service.api.schemas.common import Instant, Name, Request
+from service.api.schemas.common import Name, Request, shown
 from service.benchmarks.cron import parse_cron
 from service.benchmarks.run_order import MAX_REPEATS
 from service.benchmarks.runs import SkipReason
 from service.benchmarks.workload import DEFAULT_REPEATS
+from service.clock import Instant
 from service.db.benchmark_tables import Schedule
 
 
@@ -34,6 +35,16 @@ Repeats = Annotated[int, Field(ge=1, le=MAX_REPEATS)]
 class ScheduleCreate(Request):
     """Runs by the clock."""
 
+    model_config = shown(
+        {
+            "name": "nightly",
+            "cron": "30 2 * * *",
+            "timezone": "Europe/Berlin",
+            "server": "llama",
+            "benchmark": "smoke",
+        }
+    )
+
     name: Name
     cron: CronText
     timezone: TimeZone = "UTC"
@@ -45,6 +56,8 @@ class ScheduleCreate(Request):
 
 class ScheduleUpdate(Request):
     """What is to be changed; what is not named stays."""
+
+    model_config = shown({"is_paused": True})
 
     cron: CronText | None = None
     timezone: TimeZone | None = None

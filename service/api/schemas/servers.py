@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from service.api.schemas.acceptance import AcceptancePublic, acceptance_public
 from service.api.schemas.checks import PreflightBrief
-from service.api.schemas.common import Instant, Name, Request
+from service.api.schemas.common import Name, Request, shown
 from service.api.schemas.history import OperationPublic
 from service.api.schemas.judgements import (
     DiagnosisPublic,
@@ -20,6 +20,7 @@ from service.api.schemas.judgements import (
     verdict_public,
 )
 from service.api.schemas.nodes import PortNumber
+from service.clock import Instant
 from service.db.servers import ServerRow
 from service.db.tables import Launch
 from service.nodes.contact import Contact
@@ -49,6 +50,8 @@ Override = Annotated[
 class ServerCreate(Request):
     """A profile placed on a node."""
 
+    model_config = shown({"name": "llama", "profile": "llama", "node": "atlas", "launch": True})
+
     name: Name
     profile: Name
     version: Annotated[int, Field(ge=1)] | None = Field(default=None, description="The newest by default.")
@@ -69,6 +72,8 @@ class ServerCreate(Request):
 class LaunchWish(Request):
     """How a launch is wished for; the body may be left out."""
 
+    model_config = shown({"version": 2}, {"override": ["node_disk"]})
+
     version: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="The profile's version from now on; by default it stays as it was."
     )
@@ -77,6 +82,8 @@ class LaunchWish(Request):
 
 class ServerAdopt(Request):
     """An engine that runs on a node and that Vigil did not launch."""
+
+    model_config = shown({"name": "old", "node": "atlas", "pid": 4711})
 
     name: Name = Field(description="The name of the new server, and of the profile that its command line makes.")
     node: Name

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from service.api.schemas.common import Instant
+from service.clock import Instant
 from service.sglang.phases import Phase
 
 Seconds = Annotated[float, Field(ge=0)]

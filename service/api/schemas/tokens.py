@@ -5,12 +5,15 @@ from datetime import datetime
 from pydantic import AwareDatetime, BaseModel, Field
 
 from service.access.roles import Role
-from service.api.schemas.common import Instant, Name, Request
+from service.api.schemas.common import Name, Request, shown
+from service.clock import Instant
 from service.db.tables import Token
 
 
 class TokenCreate(Request):
     """Who shall be let in, as what, and until when."""
+
+    model_config = shown({"name": "ci", "role": "operator", "expires_at": "2035-01-01T00:00:00Z"})
 
     name: Name = Field(description="Stands as `token:<name>` with everything that is done with the token.")
     role: Role

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from service.api.schemas.common import Instant, Name, Request
+from service.api.schemas.common import Name, Request, shown
+from service.clock import Instant
 from service.db.event_tables import Webhook, WebhookDelivery
 from service.operations.webhook_targets import URL_LENGTH
 from service.profiles.profile import SecretReference
@@ -14,6 +15,14 @@ from service.servers.event import DeliveryState, EventKind
 
 class WebhookCreate(Request):
     """Where to tell what."""
+
+    model_config = shown(
+        {
+            "url": "https://ops.example/vigil",
+            "kinds": ["server_moved", "contact_changed", "finding_began"],
+            "secret": {"file": "/etc/vigil/webhook"},
+        }
+    )
 
     url: Annotated[str, Field(min_length=1, max_length=URL_LENGTH, examples=["https://ops.example/vigil"])] = Field(
         description="https, or http where nobody listens in between. It is shown to admins: put no secret into it."
