@@ -8,7 +8,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from service.api import openapi, problems
+from service.api import openapi, problems, webhook_calls
 from service.api.access import Gate, require_guarded
 from service.api.dependencies import Parts
 from service.api.metrics.meter import Meter
@@ -57,6 +57,7 @@ def create_app(settings: Settings) -> FastAPI:
         version=version("vigil-control"),
         lifespan=lambda app: _running(app, settings),
         generate_unique_id_function=_operation_id,
+        webhooks=webhook_calls.router,
     )
     for routes in (
         nodes,

@@ -61,7 +61,13 @@ def install(app: FastAPI) -> None:
 def document(app: FastAPI) -> dict[str, Any]:
     """Return the document; it is the same whatever the settings."""
     if app.openapi_schema is None:
-        made = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
+        made = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=DESCRIPTION,
+            routes=app.routes,
+            webhooks=app.webhooks.routes,
+        )
         schemas = made.setdefault("components", {}).setdefault("schemas", {})
         problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
         for name, schema in problem.pop("$defs", {}).items():

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, RootModel
 
+from service.api.schemas.common import shown
 from service.clock import Instant
 from service.operations import event_documents as documents
 from service.servers.event import EventKind
@@ -129,6 +130,29 @@ AnyEvent = (
     | OperationEndedEvent
     | BenchmarkRegressedEvent
 )
+
+
+class DeliveredEvent(RootModel[Annotated[AnyEvent | GapEvent | WebhookTest, Field(discriminator="kind")]]):
+    """The body of one request to a webhook."""
+
+    model_config = shown(
+        {
+            "id": 1042,
+            "kind": "phase_changed",
+            "at": "2026-11-29T16:04:05.123Z",
+            "node_id": "nd_01k0c8m2q4",
+            "node": "atlas",
+            "server_id": "sv_01k0c8m9x2",
+            "server": "llama",
+            "launch_id": "ln_01k0c8md7r",
+            "document": {
+                "before": "loading_weights",
+                "after": "capturing_graphs",
+                "position": 6,
+                "started_at": "2026-11-29T16:04:05.000Z",
+            },
+        }
+    )
 
 
 class StreamedEvent(RootModel[Annotated[AnyEvent | GapEvent, Field(discriminator="kind")]]):
