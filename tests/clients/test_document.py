@@ -22,8 +22,10 @@ def document() -> Any:
 
 
 def test_the_linter_finds_nothing(node: NodePrograms) -> None:
-    """Rules and exceptions, with their reasons, are in `redocly.yaml`."""
-    done = node.run("redocly", "lint", "vigil", "--format", "stylish", "--max-problems", "1000")
+    """Rules and exceptions, with their reasons, are in `redocly.yaml` and `.redocly.lint-ignore.yaml` here."""
+    config = ROOT / "tests" / "clients" / "redocly.yaml"
+    options = ("--config", config, "--format", "stylish", "--max-problems", "1000")
+    done = node.run("redocly", "lint", "openapi.json", *options)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
