@@ -59,6 +59,8 @@ lock: setup
 	    --generate-hashes --no-emit-index-url --no-header --quiet -o requirements.lock
 	@.venv/bin/uv pip compile pyproject.toml --extra postgres --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-header --quiet --constraint requirements.lock -o deploy/requirements.lock
+	@.venv/bin/uv pip compile tests/clients/generator/requirements.in --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-header --quiet -o tests/clients/generator/requirements.lock
 
 score: setup
 	@$(PYTHON) tools/score.py

@@ -28,7 +28,7 @@ const up = await launch("one");
 const down = await stop("one");
 console.log(JSON.stringify({ gpus: node.inventory?.gpus.length, up: up.state, down: down.state, states }));
 
-// docs: launch
+// What docs/clients.md shows begins here.
 async function launch(server: string): Promise<Operation> {
   const accepted = await api.POST("/api/v1/servers/{server}/launch", {
     params: { path: { server }, header: { "Idempotency-Key": crypto.randomUUID() } },
@@ -41,7 +41,7 @@ async function launch(server: string): Promise<Operation> {
   states.push(data.state);
   return ended;
 }
-// docs: end
+// Here it ends.
 
 async function stop(server: string): Promise<Operation> {
   const ended = await follow(
