@@ -235,3 +235,13 @@ async def test_an_inventory_that_was_kept_before_gpus_had_warnings_is_shown(api:
     status, node = await api.call("GET", "/nodes/atlas")
     assert status == 200, node
     assert [gpu["warnings"] for gpu in node["inventory"]["gpus"]] == [[], []]
+
+
+@pytest.mark.parametrize("content", [b"", b"null", b"{}"])
+async def test_a_launch_without_wishes(api: Api, content: bytes) -> None:
+    """The body may be left out, also by a client that sends null or an empty object in its place."""
+    await api.add_node()
+    await api.add_server()
+    headers = {"Content-Type": "application/json"}
+    answer = await api.http.post("/api/v1/servers/one/launch", content=content, headers=headers)
+    assert answer.json()["code"] == "node_unreachable", answer.text

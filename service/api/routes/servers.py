@@ -58,6 +58,8 @@ from service.servers.states import State
 router = APIRouter(prefix="/servers", tags=["servers"], route_class=GuardedRoute)
 LOOK_ERRORS = (NodeUnreachable, RemoteTimeout, ChannelRefused, RemoteCommandFailed)
 CONFLICTS = (IllegalMove, OperationInProgress, Overtaken)
+NO_WISH = LaunchWish()
+"""What a launch is wished for with when the body is left out."""
 LAUNCH_ERRORS = (
     *CONFLICTS,
     GpuTaken,
@@ -204,7 +206,7 @@ async def launch_server(
     parts: PartsNeeded,
     actor: ActorNeeded,
     request: Request,
-    body: LaunchWish | None = None,
+    body: LaunchWish = NO_WISH,
     key: IdempotencyKey = None,
 ) -> JSONResponse:
     """Launch a stopped or failed server. The operation succeeds when it is ready, and fails when the start does.
@@ -214,12 +216,11 @@ async def launch_server(
     replay = await find_replay(parts, request, key)
     if replay is not None:
         return replay
-    wish = body or LaunchWish()
-    preflight = await clear_launch(parts, server, wish)
+    preflight = await clear_launch(parts, server, body)
 
     async def act(session: AsyncSession) -> Answer:
         row = await server_queries.get_server(session, server)
-        await placing.move_to_version(session, row, wish.version)
+        await placing.move_to_version(session, row, body.version)
         node = await session.get_one(Node, row.node_id)
         at = parts.control.now()
         return _accepted(row, await launching.accept(session, row, node, at=at, actor=actor, preflight=preflight))
@@ -262,7 +263,7 @@ async def restart_server(
     parts: PartsNeeded,
     actor: ActorNeeded,
     request: Request,
-    body: LaunchWish | None = None,
+    body: LaunchWish = NO_WISH,
     key: IdempotencyKey = None,
 ) -> JSONResponse:
     """Stop a server with proof, then launch it again. A stopped server is launched.
@@ -272,12 +273,11 @@ async def restart_server(
     replay = await find_replay(parts, request, key)
     if replay is not None:
         return replay
-    wish = body or LaunchWish()
-    preflight = await clear_restart(parts, server, wish)
+    preflight = await clear_restart(parts, server, body)
 
     async def act(session: AsyncSession) -> Answer:
         row = await server_queries.get_server(session, server)
-        await placing.move_to_version(session, row, wish.version)
+        await placing.move_to_version(session, row, body.version)
         node = await session.get_one(Node, row.node_id)
         at = parts.control.now()
         begun = await stopping.accept_restart(session, row, node, at=at, actor=actor, preflight=preflight)

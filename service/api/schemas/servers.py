@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from service.api.schemas.acceptance import AcceptancePublic, acceptance_public
 from service.api.schemas.checks import PreflightBrief
@@ -78,6 +78,11 @@ class LaunchWish(Request):
         default=None, description="The profile's version from now on; by default it stays as it was."
     )
     override: Override = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_no_wish(cls, value: object) -> object:
+        return {} if value is None else value
 
 
 class ServerAdopt(Request):
