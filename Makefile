@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 ENGINES := 0.5.23 0.5.16 0.5.10.post1
 
-.PHONY: setup demo test check test-engine test-engines test-web web screenshots openapi lock score fuzz \
+.PHONY: setup demo test check test-engine test-engines test-web web screenshots openapi release-document lock score fuzz \
     bench-detection bench-start-overhead bench-watch-fleet bench-verdict-matrix bench-read-log bench-metrics-scrape \
     bench-benchmark-statistics bench-event-readers
 
@@ -52,6 +52,9 @@ screenshots: setup web
 
 openapi: setup
 	@$(PYTHON) -m service openapi openapi.json
+
+release-document: openapi
+	@cp openapi.json docs/releases/openapi-$$($(PYTHON) -c 'from importlib.metadata import version; print(version("vigil-control"))').json
 
 lock: setup
 	@$(PYTHON) -m pip install --quiet uv

@@ -18,8 +18,9 @@ DESCRIPTION = (
     "Vigil launches, stops and restarts SGLang servers on GPU nodes over SSH, watches them, and says what each is "
     "doing and why. Things with a name are addressed by it or by their id. Lists are paged: newest first, `limit` up "
     "to 200, `cursor` from the page before. Requests that take time answer 202 with an operation. Errors are RFC 9457 "
-    "problem documents with a stable `code`. Every request carries a token, `Authorization: Bearer vgl_…`; each route "
-    "names the role that it needs: `viewer`, `operator` or `admin`, each of which may do what the one before it may."
+    "problem documents with a stable `code`. New fields may come in answers, and new values of enumerations there: "
+    "pass over what you do not know. Every request carries a token, `Authorization: Bearer vgl_…`; each route names "
+    "the role that it needs: `viewer`, `operator` or `admin`, each of which may do what the one before it may."
 )
 SERVERS = [{"url": "/", "description": "The service that this document comes from."}]
 TAGS = {
