@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Header, Path, Query, Request
 
 from service.api.access import Gate, caller_of
+from service.api.schemas.common import MOST
 from service.db.paging import MAX_LIMIT, PageRequest
 from service.operations.control import Control
 from service.operations.importing import FileReader
@@ -58,7 +59,9 @@ Reference = Annotated[
     str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="A name or an id.", examples=["atlas"])
 ]
 Id = Annotated[str, Path(pattern=r"^[a-z]{2}_[0-9a-z]{1,40}$", description="An id.")]
-VersionNumber = Annotated[int, Path(ge=1, description="The number of a version; the first is 1.", examples=[1])]
+VersionNumber = Annotated[
+    int, Path(ge=1, le=MOST, description="The number of a version; the first is 1.", examples=[1])
+]
 ActorNeeded = Annotated[str, Depends(get_actor)]
 PartsNeeded = Annotated[Parts, Depends(get_parts)]
 PageNeeded = Annotated[PageRequest, Depends(get_page)]

@@ -22,7 +22,7 @@ from service.api.schemas.benchmark_runs import (
     run_detail,
     run_public,
 )
-from service.api.schemas.common import Page
+from service.api.schemas.common import MOST, Page
 from service.benchmarks.importing import DEFAULT_LIMITS
 from service.benchmarks.runs import RunSource, RunState
 from service.db import benchmark_files, benchmark_history, benchmarks
@@ -101,7 +101,7 @@ async def import_benchmark_run(
     actor: ActorNeeded,
     request: Request,
     profile: Annotated[str | None, Query(description="The profile that was measured.")] = None,
-    profile_version: Annotated[int | None, Query(ge=1, description="By default the newest one.")] = None,
+    profile_version: Annotated[int | None, Query(ge=1, le=MOST, description="By default the newest one.")] = None,
     server: Annotated[str | None, Query(description="The server that was measured, instead of a profile.")] = None,
     benchmark: Annotated[
         str | None, Query(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$", description="The name of what was run.")
@@ -178,8 +178,8 @@ async def list_benchmark_results(run: Id, parts: PartsNeeded, page: PageNeeded) 
 async def read_benchmark_files(
     run: Id,
     parts: PartsNeeded,
-    point: Annotated[int | None, Query(ge=0, description="Only of this point of load, by its index.")] = None,
-    repeat: Annotated[int | None, Query(ge=0, description="Only of this repeat, by its index.")] = None,
+    point: Annotated[int | None, Query(ge=0, le=MOST, description="Only of this point of load, by its index.")] = None,
+    repeat: Annotated[int | None, Query(ge=0, le=MOST, description="Only of this repeat, by its index.")] = None,
 ) -> StreamingResponse:
     """Read what the clients of a run wrote, as it is kept; of Vigil's own runs this is one JSON object a line.
 

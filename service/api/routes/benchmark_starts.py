@@ -14,6 +14,7 @@ from service.api.idempotency import Answer, carry_out
 from service.api.problems import problems
 from service.api.routes.launches import LOG_ERRORS, MAX_LOG_BYTES
 from service.api.schemas.benchmark_starts import BenchmarkRunAccepted, BenchmarkRunCreate
+from service.api.schemas.common import MOST, MOST_BYTES
 from service.api.schemas.history import operation_public
 from service.db import benchmark_definitions
 from service.db import benchmarks as benchmark_queries
@@ -104,9 +105,9 @@ async def start_benchmark_run(
 async def read_benchmark_run_log(
     run: Id,
     parts: PartsNeeded,
-    point: Annotated[int | None, Query(ge=0, description="The point of load, by its index.")] = None,
-    repeat: Annotated[int | None, Query(ge=0, description="The repeat, by its index.")] = None,
-    offset: Annotated[int | None, Query(ge=0, description="Read from this byte on.")] = None,
+    point: Annotated[int | None, Query(ge=0, le=MOST, description="The point of load, by its index.")] = None,
+    repeat: Annotated[int | None, Query(ge=0, le=MOST, description="The repeat, by its index.")] = None,
+    offset: Annotated[int | None, Query(ge=0, le=MOST_BYTES, description="Read from this byte on.")] = None,
     tail: Annotated[int | None, Query(ge=1, le=100_000, description="Only the last lines.")] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_LOG_BYTES, description="At most so many bytes.")] = MAX_LOG_BYTES,
 ) -> Response:

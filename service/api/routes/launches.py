@@ -12,7 +12,7 @@ from service.api.limits import EVENT_STREAM, HeldStream
 from service.api.log_stream import follow
 from service.api.problems import problems
 from service.api.schemas.acceptance import AcceptanceSamplePublic, sample_public
-from service.api.schemas.common import Page
+from service.api.schemas.common import MOST_BYTES, Page
 from service.api.schemas.servers import LaunchPublic, launch_public
 from service.clock import to_text
 from service.db import acceptance as acceptance_queries
@@ -73,7 +73,7 @@ async def read_launch_log(
     launch: Id,
     parts: PartsNeeded,
     request: Request,
-    offset: Annotated[int | None, Query(ge=0, description="Read from this byte on.")] = None,
+    offset: Annotated[int | None, Query(ge=0, le=MOST_BYTES, description="Read from this byte on.")] = None,
     tail: Annotated[int | None, Query(ge=1, le=100_000, description="Only the last lines.")] = None,
     contains: Annotated[
         str | None, Query(min_length=1, max_length=200, description="Only lines with this text.")

@@ -8,6 +8,10 @@ from pydantic.config import JsonDict
 from service.ids import NAME_PATTERN
 
 Item = TypeVar("Item")
+MOST = 2**31 - 1
+"""The largest whole number that is taken where nothing narrower is meant: every database has room for it."""
+MOST_BYTES = 2**63 - 1
+"""The same for a place in a file."""
 Name = Annotated[
     str,
     StringConstraints(pattern=NAME_PATTERN),

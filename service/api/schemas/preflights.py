@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from service.api.schemas.checks import PreflightBrief
-from service.api.schemas.common import Name, Request, shown
+from service.api.schemas.common import MOST, Name, Request, shown
 from service.api.schemas.nodes import PortNumber
 from service.api.schemas.servers import GpuSelector
 from service.operations.candidates import Candidate
@@ -21,7 +21,7 @@ class PreflightCreate(Request):
         default=None, description="A server that exists: its next launch, as if the present one were gone."
     )
     profile: Name | None = None
-    version: Annotated[int, Field(ge=1)] | None = Field(
+    version: Annotated[int, Field(ge=1, le=MOST)] | None = Field(
         default=None, description="The newest by default; of a server its own."
     )
     node: Name | None = None

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from service.api.schemas.acceptance import AcceptancePublic, acceptance_public
 from service.api.schemas.checks import PreflightBrief
-from service.api.schemas.common import Name, Request, shown
+from service.api.schemas.common import MOST, Name, Request, shown
 from service.api.schemas.history import OperationPublic
 from service.api.schemas.judgements import (
     DiagnosisPublic,
@@ -33,7 +33,8 @@ from service.sglang.checks import CheckCode
 from service.sglang.phases import Phase
 
 GpuSelector = Annotated[
-    int | str, Field(description="The index of a GPU on its node, or its uuid.", examples=[0, "GPU-4f2c…"])
+    Annotated[int, Field(le=MOST)] | str,
+    Field(description="The index of a GPU on its node, or its uuid.", examples=[0, "GPU-4f2c…"]),
 ]
 
 
@@ -54,7 +55,7 @@ class ServerCreate(Request):
 
     name: Name
     profile: Name
-    version: Annotated[int, Field(ge=1)] | None = Field(default=None, description="The newest by default.")
+    version: Annotated[int, Field(ge=1, le=MOST)] | None = Field(default=None, description="The newest by default.")
     node: Name
     gpus: Annotated[list[GpuSelector], Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="These GPUs and no others."
@@ -74,7 +75,7 @@ class LaunchWish(Request):
 
     model_config = shown({"version": 2}, {"override": ["node_disk"]})
 
-    version: Annotated[int, Field(ge=1)] | None = Field(
+    version: Annotated[int, Field(ge=1, le=MOST)] | None = Field(
         default=None, description="The profile's version from now on; by default it stays as it was."
     )
     override: Override = Field(default_factory=list)
@@ -92,7 +93,9 @@ class ServerAdopt(Request):
 
     name: Name = Field(description="The name of the new server, and of the profile that its command line makes.")
     node: Name
-    pid: Annotated[int, Field(ge=2)] = Field(description="Of its main process, as the node's inventory lists it.")
+    pid: Annotated[int, Field(ge=2, le=MOST)] = Field(
+        description="Of its main process, as the node's inventory lists it."
+    )
 
 
 class ProgressPublic(BaseModel):
