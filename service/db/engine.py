@@ -29,7 +29,7 @@ class Database:
         self.url = url
         self.is_sqlite = make_url(url).get_backend_name() == "sqlite"
         self._write_engine = _sqlite_engine(url, is_writer=True) if self.is_sqlite else create_async_engine(url)
-        self._read_engine = _sqlite_engine(url, is_writer=False) if self.is_sqlite else self._write_engine
+        self._read_engine = _sqlite_engine(url, is_writer=False) if self.is_sqlite else _frozen(self._write_engine)
         self._turn: AbstractAsyncContextManager[None] = asyncio.Lock() if self.is_sqlite else nullcontext()
         self._places: AbstractAsyncContextManager[None] = (
             asyncio.Semaphore(READERS_AT_ONCE) if self.is_sqlite else nullcontext()
@@ -69,6 +69,11 @@ class Database:
 def prepare_state_dir(directory: Path) -> None:
     """Create the state directory with mode 700 if it is not there."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def _frozen(engine: AsyncEngine) -> AsyncEngine:
+    """Return the engine with transactions that see the database as it was when they began, as SQLite's do."""
+    return engine.execution_options(isolation_level="REPEATABLE READ")
 
 
 def _sqlite_engine(url: str, *, is_writer: bool) -> AsyncEngine:
