@@ -7,7 +7,9 @@ from fastapi import Depends, Header, Path, Query, Request
 
 from service.api.access import Gate, caller_of
 from service.api.schemas.common import MOST
+from service.api.server_texts import ServerTexts
 from service.db.paging import MAX_LIMIT, PageRequest
+from service.db.recorded_servers import RecordedServers
 from service.operations.control import Control
 from service.operations.importing import FileReader
 from service.operations.runner import OperationRunner
@@ -21,6 +23,8 @@ class Parts:
     runner: OperationRunner
     gate: Gate
     file_reader: FileReader = field(default_factory=FileReader)
+    recorded_servers: RecordedServers = field(default_factory=RecordedServers)
+    server_texts: ServerTexts = field(default_factory=ServerTexts)
 
 
 async def get_parts(request: Request) -> Parts:

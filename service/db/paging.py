@@ -3,10 +3,11 @@
 import base64
 import binascii
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from sqlalchemy import Select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute, Mapped
 from sqlmodel.sql.expression import SelectOfScalar
@@ -39,14 +40,28 @@ async def fetch_page(
     session: AsyncSession, query: SelectOfScalar[Row], key: Mapped[Any], request: PageRequest
 ) -> Rows[Row]:
     """Run `query` for one page, newest first by `key`; InvalidInput for a cursor that is not one of ours."""
-    if not isinstance(key, InstrumentedAttribute):
-        raise TypeError("pages are keyed by a column")
+    rows = (await session.execute(page_query(query, key, request))).scalars()
+    return page_of(list(rows), request, lambda row: getattr(row, _column(key).key))
+
+
+def page_query(query: Select[Any], key: Mapped[Any], request: PageRequest) -> Select[Any]:
+    """Return `query` for one page and one row more; InvalidInput for a cursor that is not one of ours."""
     if request.cursor is not None:
-        query = query.where(key < _decode(request.cursor, key.type.python_type))
-    rows = list((await session.execute(query.order_by(key.desc()).limit(request.limit + 1))).scalars())
+        query = query.where(key < _decode(request.cursor, _column(key).type.python_type))
+    return query.order_by(key.desc()).limit(request.limit + 1)
+
+
+def page_of(rows: Sequence[Row], request: PageRequest, key_of: Callable[[Row], str | int]) -> Rows[Row]:
+    """Return the page of what such a query gave, with the cursor of the next if there is one row more."""
     has_more = len(rows) > request.limit
     rows = rows[: request.limit]
-    return Rows(rows, _encode(getattr(rows[-1], key.key)) if has_more else None)
+    return Rows(rows, _encode(key_of(rows[-1])) if has_more else None)
+
+
+def _column(key: Mapped[Any]) -> InstrumentedAttribute[Any]:
+    if not isinstance(key, InstrumentedAttribute):
+        raise TypeError("pages are keyed by a column")
+    return key
 
 
 def _encode(value: str | int) -> str:

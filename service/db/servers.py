@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import or_
+from sqlalchemy import Select, or_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 from sqlalchemy.sql.base import ExecutableOption
@@ -22,7 +22,10 @@ from service.servers.states import RUNNING_STATES, State
 
 _ALIVE = col(Server.deleted_at).is_(None)
 _Row = TypeVar("_Row", Profile, Launch)
-_LEFT_OUT = [defer(getattr(Launch, name)) for name in ("argv", "environment", "marks", "hang_evidence", "leftovers")]
+Query = TypeVar("Query", bound=Select[Any])
+LEFT_OUT = ("argv", "environment", "marks", "hang_evidence", "leftovers", "preflight", "log_offset")
+"""What a list of servers does not tell of their launches."""
+_DEFERRED = [defer(getattr(Launch, name)) for name in LEFT_OUT]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,12 @@ class NodeBrief:
     contact_detail: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ServerRow:
-    """A server with the rows that a reader wants beside it; of the launch without what only its own page shows."""
+    """A server with the rows that a reader wants beside it; of the launch without what only its own page shows.
+
+    It is equal to itself alone.
+    """
 
     server: Server
     node: NodeBrief
@@ -62,16 +68,25 @@ class ServerRow:
 
 async def find_server(session: AsyncSession, name_or_id: str) -> Server | None:
     """Return the server with this name or id, or None."""
-    named = or_(col(Server.id) == name_or_id, col(Server.name) == name_or_id)
-    return (await session.execute(select(Server).where(_ALIVE, named))).scalar_one_or_none()
+    return (await session.execute(named(select(Server), name_or_id))).scalar_one_or_none()
+
+
+def named(query: Query, name_or_id: str) -> Query:
+    """Return a query of servers, narrowed to the one with this name or id."""
+    return query.where(_ALIVE, or_(col(Server.id) == name_or_id, col(Server.name) == name_or_id))
 
 
 async def get_server(session: AsyncSession, name_or_id: str) -> Server:
     """Return the server with this name or id; NotFound if there is none."""
     server = await find_server(session, name_or_id)
     if server is None:
-        raise NotFound(f"there is no server {name_or_id!r}")
+        raise no_server(name_or_id)
     return server
+
+
+def no_server(name_or_id: str) -> NotFound:
+    """Return the error that there is none."""
+    return NotFound(f"there is no server {name_or_id!r}")
 
 
 async def require_free_server_name(session: AsyncSession, name: str) -> None:
@@ -80,9 +95,9 @@ async def require_free_server_name(session: AsyncSession, name: str) -> None:
         raise NameTaken(f"a server named {name!r} exists")
 
 
-async def list_servers(session: AsyncSession, request: PageRequest, wanted: ServerFilter) -> Rows[Server]:
-    """Return a page of servers, newest first."""
-    query = select(Server).where(_ALIVE)
+def filtered(query: Query, wanted: ServerFilter) -> Query:
+    """Return a query of servers, narrowed to those that are wanted and not deleted."""
+    query = query.where(_ALIVE)
     if wanted.state is not None:
         query = query.where(col(Server.state) == wanted.state)
     if wanted.node_id is not None:
@@ -91,14 +106,14 @@ async def list_servers(session: AsyncSession, request: PageRequest, wanted: Serv
         query = query.where(col(Server.profile_id) == wanted.profile_id)
     if wanted.contact is not None:
         query = query.join(Node, col(Node.id) == col(Server.node_id)).where(col(Node.contact) == wanted.contact)
-    return await fetch_page(session, query, col(Server.id), request)
+    return query
 
 
 async def with_surroundings(session: AsyncSession, servers: Sequence[Server]) -> list[ServerRow]:
     """Return servers with what a reader wants beside them, in six queries whatever their number."""
     nodes = await _node_briefs(session, {server.node_id for server in servers})
     profiles = await _by_id(session, Profile, {server.profile_id for server in servers})
-    launches = await _by_id(session, Launch, {server.launch_id for server in servers if server.launch_id}, _LEFT_OUT)
+    launches = await _by_id(session, Launch, {server.launch_id for server in servers if server.launch_id}, _DEFERRED)
     open_findings = await open_findings_of_launches(session, list(launches))
     samples = await newest_samples(session, list(launches))
     running = await running_operations_of(session, [server.id for server in servers])

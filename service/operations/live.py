@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from service.operations.verdicts import VerdictWatch
+from service.operations.verdicts import Thought, VerdictWatch
 from service.remote.messages import GpuHoldersFact
 from service.servers.observation import (
     EffortFact,
@@ -124,6 +124,11 @@ class Live:
     def node(self, node_id: str) -> LiveNode:
         """Return the picture of a node, an empty one at first."""
         return self.nodes.setdefault(node_id, LiveNode())
+
+    def thought_of(self, launch_id: str) -> Thought | None:
+        """Return what is thought of a launch now; None while it is not watched."""
+        watched = self.launches.get(launch_id)
+        return watched.verdicts.thought if watched and watched.verdicts else None
 
     def forget_node(self, node_id: str) -> None:
         """Drop what is known of a node that was deleted."""

@@ -9,6 +9,7 @@ from sqlalchemy import event
 from service.db import servers as server_queries
 from service.db.engine import Database
 from service.db.paging import PageRequest
+from service.db.recorded_servers import RecordedServers
 from service.db.servers import NodeBrief, ServerFilter, ServerRow
 from service.db.tables import Launch
 from service.nodes.contact import Contact
@@ -32,8 +33,7 @@ def listening(database: Database) -> Iterator[list[str]]:
 
 async def rows_of(database: Database, limit: int) -> list[ServerRow]:
     async with database.read() as session:
-        page = await server_queries.list_servers(session, PageRequest(limit=limit), ServerFilter())
-        return await server_queries.with_surroundings(session, page.items)
+        return [*(await RecordedServers().page(session, PageRequest(limit=limit), ServerFilter())).items]
 
 
 async def test_a_list_leaves_inventories_and_evidence_where_they_are(database: Database) -> None:

@@ -10,6 +10,7 @@ from sqlmodel import col, select
 from service.db import servers as server_queries
 from service.db.engine import Database
 from service.db.paging import PageRequest
+from service.db.recorded_servers import RecordedServers
 from service.db.servers import ServerFilter
 from service.db.tables import GpuClaim, Node, Profile, Server, Transition
 from service.errors import GpuTaken, InvalidInput, Overtaken, PortTaken, VigilError
@@ -132,8 +133,8 @@ async def test_pages_cover_everything_once(database: Database) -> None:
     cursor = None
     while True:
         async with database.read() as session:
-            rows = await server_queries.list_servers(session, PageRequest(limit=3, cursor=cursor), ServerFilter())
-        seen += [row.name for row in rows.items]
+            rows = await RecordedServers().page(session, PageRequest(limit=3, cursor=cursor), ServerFilter())
+        seen += [row.server.name for row in rows.items]
         cursor = rows.next_cursor
         if cursor is None:
             break
@@ -144,7 +145,7 @@ async def test_pages_cover_everything_once(database: Database) -> None:
 async def test_a_cursor_that_is_not_ours_is_refused_or_harmless(database: Database, cursor: str) -> None:
     async with database.read() as session:
         try:
-            rows = await server_queries.list_servers(session, PageRequest(cursor=cursor), ServerFilter())
+            rows = await RecordedServers().page(session, PageRequest(cursor=cursor), ServerFilter())
         except InvalidInput:
             return
     assert rows.items == []

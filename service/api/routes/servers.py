@@ -24,6 +24,7 @@ from service.api.schemas.servers import (
     launch_public,
     server_public,
 )
+from service.api.server_texts import WrittenResponse
 from service.db import nodes as node_queries
 from service.db import profiles as profile_queries
 from service.db import servers as server_queries
@@ -142,7 +143,7 @@ async def adopt_server(
     return await carry_out(parts, request, key, act)
 
 
-@router.get("", responses=problems(NotFound, InvalidInput))
+@router.get("", response_model=Page[ServerPublic], responses=problems(NotFound, InvalidInput))
 @needs(Role.VIEWER)
 async def list_servers(
     parts: PartsNeeded,
@@ -151,7 +152,7 @@ async def list_servers(
     node: Annotated[str | None, Query(description="Only servers on this node.")] = None,
     profile: Annotated[str | None, Query(description="Only servers of this profile.")] = None,
     contact: Annotated[Contact | None, Query(description="Only servers whose node has this contact.")] = None,
-) -> Page[ServerPublic]:
+) -> JSONResponse:
     """List the servers, newest first."""
     async with parts.control.database.read() as session:
         wanted = ServerFilter(
@@ -160,19 +161,17 @@ async def list_servers(
             profile_id=(await profile_queries.get_profile(session, profile)).id if profile else None,
             contact=contact,
         )
-        rows = await server_queries.list_servers(session, page, wanted)
-        surrounded = await server_queries.with_surroundings(session, rows.items)
-    now = parts.control.now()
-    items = [server_public(row, parts.control.live, now) for row in surrounded]
-    return Page(items=items, next_cursor=rows.next_cursor)
+        rows = await parts.recorded_servers.page(session, page, wanted)
+    return WrittenResponse(parts.server_texts.page(rows, parts.control.live, parts.control.now()))
 
 
-@router.get("/{server}", responses=problems(NotFound))
+@router.get("/{server}", response_model=ServerPublic, responses=problems(NotFound))
 @needs(Role.VIEWER)
-async def get_server(server: Reference, parts: PartsNeeded) -> ServerPublic:
+async def get_server(server: Reference, parts: PartsNeeded) -> JSONResponse:
     """Show a server: its state with the reason, its current launch, and how old the facts are."""
     async with parts.control.database.read() as session:
-        return await _public(parts, session, await server_queries.get_server(session, server))
+        row = await parts.recorded_servers.one(session, server)
+    return WrittenResponse(parts.server_texts.one(row, parts.control.live, parts.control.now()))
 
 
 @router.delete(

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from service.clock import Instant
 from service.db.tables import AcceptanceSample, Launch
-from service.operations.live import Live
+from service.operations.verdicts import VerdictWatch
 from service.profiles.profile import Profile
 from service.profiles.speculation import speculation_terms
 from service.sglang.acceptance import FloorSource, Judgement, RateDefinition, Source, Standing, rate_definition
@@ -61,11 +61,10 @@ def sample_public(row: AcceptanceSample, engine_version: str | None) -> Acceptan
 
 
 def acceptance_public(
-    launch: Launch, newest: AcceptanceSample | None, live: Live, now: datetime
+    launch: Launch, newest: AcceptanceSample | None, verdicts: VerdictWatch | None, now: datetime
 ) -> AcceptancePublic | None:
     """Return what is thought of a launch's speculation; None where it has none and shows none."""
-    watched = live.launches.get(launch.id)
-    ledger = watched.verdicts.acceptance if watched and watched.verdicts else None
+    ledger = verdicts.acceptance if verdicts else None
     if ledger is None and newest is None and "speculative-algorithm" not in launch.recipe.get("server_args", {}):
         return None
     terms = ledger.terms if ledger else speculation_terms(Profile.model_validate(launch.recipe))

@@ -6,7 +6,8 @@ from pydantic import BaseModel, Field
 
 from service.clock import Instant
 from service.db.tables import Finding, Launch
-from service.operations.live import Live
+from service.operations.live import LiveLaunch
+from service.operations.verdicts import Thought
 from service.sglang.phases import Phase
 
 
@@ -107,16 +108,13 @@ def finding_public(finding: Finding) -> FindingPublic:
     return FindingPublic.model_validate(finding.model_dump())
 
 
-def verdict_public(launch: Launch, live: Live) -> VerdictPublic | None:
+def verdict_public(launch: Launch, thought: Thought | None) -> VerdictPublic | None:
     """Return what is thought of a launch: live while it is watched, else as it was last kept."""
-    watched = live.launches.get(launch.id)
-    thought = watched.verdicts.thought if watched and watched.verdicts else None
     details = thought.details if thought else launch.verdict
     return VerdictPublic.model_validate(details) if details else None
 
 
-def eta_public(launch: Launch, live: Live, now: datetime) -> EtaPublic | None:
+def eta_public(watched: LiveLaunch, now: datetime) -> EtaPublic | None:
     """Return the time that is left of a start that is watched."""
-    watched = live.launches.get(launch.id)
-    left = watched.verdicts.time_left(watched.log.reading, now) if watched and watched.verdicts else None
+    left = watched.verdicts.time_left(watched.log.reading, now) if watched.verdicts else None
     return EtaPublic.model_validate(left) if left else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -26,6 +26,7 @@ from service.db.tables import Launch
 from service.nodes.contact import Contact
 from service.operations.live import Live
 from service.operations.recording import progress_json
+from service.operations.verdicts import Thought
 from service.profiles.profile import Profile
 from service.servers.operation import OperationKind, OperationStep
 from service.servers.states import Desired, Reason, State
@@ -157,8 +158,8 @@ class ContactBrief(BaseModel):
     detail: str | None
 
 
-class ServerPublic(BaseModel):
-    """A server, with its state, the reason for it, and how old the facts are."""
+class ServerRecorded(BaseModel):
+    """What the database says of a server; of its launch what is live while that starts."""
 
     id: str
     name: str
@@ -175,13 +176,22 @@ class ServerPublic(BaseModel):
     pinned_gpus: list[int | str] | None
     gpu_count: int
     launch: LaunchBrief | None
-    verdict: VerdictPublic | None = Field(description="What is thought of the current launch; null at rest.")
-    eta: EtaPublic | None = Field(description="null without an earlier start to tell.")
     operation: OperationBrief | None = Field(description="What is under way.")
     findings: list[FindingPublic] = Field(description="What is wrong with it now.")
+    created_at: Instant
+
+
+class ServerSeen(BaseModel):
+    """What is seen and thought of a server now."""
+
+    verdict: VerdictPublic | None = Field(description="What is thought of the current launch; null at rest.")
+    eta: EtaPublic | None = Field(description="null without an earlier start to tell.")
     acceptance: AcceptancePublic | None = Field(description="What its speculation does; null without one.")
     observed_at: Instant | None = Field(description="When the youngest fact about its launch was read on the node.")
-    created_at: Instant
+
+
+class ServerPublic(ServerSeen, ServerRecorded):
+    """A server, with its state, the reason for it, and how old the facts are."""
 
 
 class LaunchPublic(BaseModel):
@@ -234,8 +244,13 @@ _JUDGED = frozenset({State.STARTING, State.READY, State.UNREADY})
 
 def server_public(row: ServerRow, live: Live, now: datetime) -> ServerPublic:
     """Return a server as the API shows it: what is recorded, with the live picture of its launch over it."""
+    return ServerPublic(**dict(server_recorded(row, live)), **dict(server_seen(row, look_at(row, live, now))))
+
+
+def server_recorded(row: ServerRow, live: Live) -> ServerRecorded:
+    """Return what is recorded of a server. It depends on `live` only while its launch `has_live_phase`."""
     server, node = row.server, row.node
-    return ServerPublic(
+    return ServerRecorded(
         id=server.id,
         name=server.name,
         state=server.state,
@@ -251,14 +266,46 @@ def server_public(row: ServerRow, live: Live, now: datetime) -> ServerPublic:
         pinned_gpus=server.pinned_gpus,
         gpu_count=server.gpu_count,
         launch=_launch_brief(row.launch, live) if row.launch else None,
-        verdict=verdict_public(row.launch, live) if row.launch and server.state in _JUDGED else None,
-        eta=eta_public(row.launch, live, now) if row.launch and server.state is State.STARTING else None,
         operation=OperationBrief.model_validate(row.operation.model_dump()) if row.operation else None,
         findings=[finding_public(finding) for finding in row.findings],
-        acceptance=acceptance_public(row.launch, row.acceptance, live, now) if row.launch else None,
-        observed_at=_observed_at(row.launch, live),
         created_at=server.created_at,
     )
+
+
+class Look(NamedTuple):
+    """What is known of a server now that is not in its row; looks that are equal show the same."""
+
+    thought: Thought | None
+    eta: EtaPublic | None
+    acceptance: AcceptancePublic | None
+    observed_at: datetime | None
+
+
+def look_at(row: ServerRow, live: Live, now: datetime) -> Look:
+    """Look at the live picture of a server's launch."""
+    launch = row.launch
+    watched = live.launches.get(launch.id) if launch else None
+    if launch is None or watched is None:
+        acceptance = acceptance_public(launch, row.acceptance, None, now) if launch else None
+        return Look(None, None, acceptance, None)
+    verdicts = watched.verdicts
+    return Look(
+        thought=verdicts.thought if verdicts else None,
+        eta=eta_public(watched, now) if row.server.state is State.STARTING else None,
+        acceptance=acceptance_public(launch, row.acceptance, verdicts, now),
+        observed_at=watched.observed_at,
+    )
+
+
+def server_seen(row: ServerRow, look: Look) -> ServerSeen:
+    """Return what is seen and thought of a server."""
+    verdict = verdict_public(row.launch, look.thought) if row.launch and row.server.state in _JUDGED else None
+    return ServerSeen(verdict=verdict, eta=look.eta, acceptance=look.acceptance, observed_at=look.observed_at)
+
+
+def has_live_phase(launch: Launch | None, live: Live) -> bool:
+    """Tell whether the phase of a launch is known live, before it is recorded."""
+    return launch is not None and launch.ready_at is None and launch.id in live.launches
 
 
 def launch_public(launch: Launch, live: Live, *, server: str, node: str) -> LaunchPublic:
@@ -272,7 +319,7 @@ def launch_public(launch: Launch, live: Live, *, server: str, node: str) -> Laun
             "phase": phase,
             "progress": progress,
             "timeline": timeline,
-            "verdict": verdict_public(launch, live),
+            "verdict": verdict_public(launch, live.thought_of(launch.id)),
         }
     )
 
@@ -291,9 +338,8 @@ def _launch_brief(launch: Launch, live: Live) -> LaunchBrief:
 
 def _phases(launch: Launch, live: Live) -> tuple[str | None, Any, Sequence[Any]]:
     """Return phase, progress and timeline: live while the launch is watched and its log was read, else as recorded."""
-    watched = live.launches.get(launch.id)
-    reading = watched.log.reading if watched else None
-    if reading is None or reading.phase is None or launch.ready_at is not None:
+    reading = live.launches[launch.id].log.reading if has_live_phase(launch, live) else None
+    if reading is None or reading.phase is None:
         return launch.phase, launch.progress, launch.timeline
     timeline = [
         {
@@ -305,8 +351,3 @@ def _phases(launch: Launch, live: Live) -> tuple[str | None, Any, Sequence[Any]]
         for span in reading.phases
     ]
     return reading.phase, progress_json(reading.progress), timeline
-
-
-def _observed_at(launch: Launch | None, live: Live) -> datetime | None:
-    watched = live.launches.get(launch.id) if launch else None
-    return watched.observed_at if watched else None
