@@ -1,5 +1,6 @@
 """Writes a fleet into a database that no service uses: nodes with one server each, ready since the last start."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -40,7 +41,7 @@ class NodeRow:
     port: int
 
 
-async def write_fleet(url: str, nodes: list[NodeRow], *, key_file: Path, host_key: str, now: datetime) -> None:
+async def write_fleet(url: str, nodes: Sequence[NodeRow], *, key_file: Path, host_key: str, now: datetime) -> None:
     """Create the database and write the nodes, as a service would have left them."""
     migrating.upgrade(url)
     database = Database(url)

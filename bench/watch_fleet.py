@@ -10,24 +10,20 @@ import argparse
 import asyncio
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import asyncssh
 import httpx2
 from fake_nodes import free_port
-from fleet_rows import NodeRow, write_fleet
+from fleet_rows import NodeRow
+from stage import CONNECT_LIMIT_S, Child, busy_s, cpu_s, fake_fleet, spread, until_known, watched_service
 
-HERE = Path(__file__).parent
 DEAD_SHARE = 0.05
 CAUSES = {
     "closed": ("node_unreachable", "no connection to"),
@@ -35,34 +31,9 @@ CAUSES = {
     "changed": ("host_key_changed", "not the pinned one"),
 }
 """What the API must say of each fault: the code, and words of the detail."""
-CONNECT_LIMIT_S = 180
 TOLD_LIMIT_S = 15
 SETTLE_S = 3
 LIST_EVERY_S = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A process that is told words and answers lines of JSON."""
-
-    process: asyncio.subprocess.Process
-
-    async def ask(self, word: str) -> Any:
-        """Say a word and return the answer."""
-        self.tell(word)
-        return await self.read()
-
-    def tell(self, word: str) -> None:
-        """Say a word that has no answer."""
-        if self.process.stdin is None:
-            raise RuntimeError("the process has no input")
-        self.process.stdin.write(word.encode() + b"\n")
-
-    async def read(self) -> Any:
-        """Return its next line."""
-        if self.process.stdout is None:
-            raise RuntimeError("the process has no output")
-        return json.loads(await self.process.stdout.readline())
 
 
 async def main() -> None:
@@ -87,20 +58,15 @@ async def main() -> None:
 async def _measure(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="vigil-fleet-") as name:
         directory = Path(name)
-        key = asyncssh.generate_private_key("ssh-ed25519")
-        key_file = directory / "key"
-        key.write_private_key(str(key_file))
-        key_file.chmod(0o600)
-        key.write_public_key(str(directory / "key.pub"))
-        far_argv = [str(HERE / "fake_nodes.py"), "--client-key", str(directory / "key.pub")]
-        far_argv += ["--log-every-s", str(arguments.log_every_s)]
-        async with _child(far_argv, {}) as far:
-            said = await far.read()
-            nodes, dead = _nodes(count, said["ports"])
-            url = f"sqlite+aiosqlite:///{directory / 'vigil.db'}"
-            now = datetime.now(UTC)
-            await write_fleet(url, nodes, key_file=key_file, host_key=said["host_key"], now=now)
-            return await _watch(directory, far, arguments, alive=len(nodes) - dead, dead=dead)
+        dead = 0
+
+        def rows(ports: dict[str, int]) -> list[NodeRow]:
+            nonlocal dead
+            nodes, dead = _nodes(count, ports)
+            return nodes
+
+        async with fake_fleet(directory, rows, "--log-every-s", str(arguments.log_every_s)) as far:
+            return await _watch(directory, far, arguments, alive=count - dead, dead=dead)
 
 
 def _nodes(count: int, ports: dict[str, int]) -> tuple[list[NodeRow], int]:
@@ -121,53 +87,29 @@ def _nodes(count: int, ports: dict[str, int]) -> tuple[list[NodeRow], int]:
 async def _watch(
     directory: Path, far: Child, arguments: argparse.Namespace, *, alive: int, dead: int
 ) -> dict[str, Any]:
-    port = free_port()
-    settings = {
-        "VIGIL_STATE_DIR": str(directory),
-        "VIGIL_PORT": str(port),
-        "VIGIL_LOG_LEVEL": "ERROR",
-        "VIGIL_ACCESS": "open",
-    }
     row: dict[str, Any] = {"nodes": alive + dead, "dead": dead}
     async with (
-        _child([str(HERE / "watched_service.py")], settings) as service,
-        httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}/api/v1", timeout=120, trust_env=False) as api,
+        watched_service(directory) as site,
+        httpx2.AsyncClient(base_url=f"http://127.0.0.1:{site.port}/api/v1", timeout=120, trust_env=False) as api,
     ):
-        began = await _until_up(service)
-        row["known_s"] = await _until_known(service, alive, began)
+        service, began = site.child, time.monotonic()
+        row["known_s"] = await until_known(service, alive, began)
         row["dead_told_s"] = await _until_dead_told(api, dead, began)
         row["connecting"] = await service.ask("mark")
         row["false_losses"] = await _false_losses(api)
         await asyncio.sleep(SETTLE_S)
         await service.ask("mark")
-        row["others_cores"] = -_busy_s() / arguments.seconds
-        row["far_cores"] = -_cpu_s(far.process.pid) / arguments.seconds
+        row["others_cores"] = -busy_s() / arguments.seconds
+        row["far_cores"] = -cpu_s(far.process.pid) / arguments.seconds
         await _quiet(service.process.pid, arguments)
         row["quiet"] = await service.ask("mark")
-        row["far_cores"] += _cpu_s(far.process.pid) / arguments.seconds
-        row["others_cores"] += _busy_s() / arguments.seconds - row["far_cores"]
+        row["far_cores"] += cpu_s(far.process.pid) / arguments.seconds
+        row["others_cores"] += busy_s() / arguments.seconds - row["far_cores"]
         row["others_cores"] -= row["quiet"]["cpu_s"] / row["quiet"]["wall_s"]
         row["lists"] = await _lists(api, arguments.seconds / 2)
         row["listing"] = await service.ask("mark")
         row["told_s"] = {fault: await _told(api, far, fault) for fault in CAUSES}
     return row
-
-
-async def _until_up(service: Child) -> float:
-    """Return when the service began to answer; it has begun to connect a moment before."""
-    while True:
-        if (await service.ask("seen"))["is_up"]:
-            return time.monotonic()
-        await asyncio.sleep(0.05)
-
-
-async def _until_known(service: Child, alive: int, began: float) -> float | None:
-    """Return when the facts of every living node were known; None if that took too long."""
-    while (await service.ask("seen"))["seen"] < alive:
-        if time.monotonic() - began > CONNECT_LIMIT_S:
-            return None
-        await asyncio.sleep(0.1)
-    return time.monotonic() - began
 
 
 async def _until_dead_told(api: httpx2.AsyncClient, dead: int, began: float) -> float | None:
@@ -211,7 +153,7 @@ async def _lists(api: httpx2.AsyncClient, seconds: float) -> dict[str, Any]:
         seen = [row["observed_at"] for row in answer.raise_for_status().json()["items"]]
         ages_s += [(now - datetime.fromisoformat(instant)).total_seconds() for instant in seen if instant]
         await asyncio.sleep(LIST_EVERY_S)
-    return {"count": len(took_s), "took_ms": _spread([1000 * value for value in took_s]), "age_s": _spread(ages_s)}
+    return {"count": len(took_s), "took_ms": spread([1000 * value for value in took_s]), "age_s": spread(ages_s)}
 
 
 async def _told(api: httpx2.AsyncClient, far: Child, fault: str) -> float | None:
@@ -237,44 +179,6 @@ async def _pages(api: httpx2.AsyncClient, path: str, **filters: str) -> list[dic
         if page["next_cursor"] is None:
             return rows
         cursor = {"cursor": page["next_cursor"]}
-
-
-@asynccontextmanager
-async def _child(argv: list[str], settings: dict[str, str]) -> AsyncIterator[Child]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *argv, env={**os.environ, **settings}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    try:
-        yield Child(process)
-    finally:
-        if process.stdin:
-            process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), 20)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rsplit(") ", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _busy_s() -> float:
-    """Return the seconds that all cores of this machine have worked, whoever they worked for."""
-    user, nice, system, _idle, _wait, irq, softirq, *_ = Path("/proc/stat").read_text("ascii").split()[1:9]
-    return sum(map(int, (user, nice, system, irq, softirq))) / os.sysconf("SC_CLK_TCK")
-
-
-def _spread(values: list[float]) -> dict[str, float]:
-    ordered = sorted(values)
-    return {
-        "p50": statistics.median(ordered),
-        "p95": ordered[int(0.95 * (len(ordered) - 1))],
-        "p99": ordered[int(0.99 * (len(ordered) - 1))],
-        "most": ordered[-1],
-    }
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
