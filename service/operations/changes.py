@@ -1,7 +1,7 @@
 """Wakes, inside this process, whoever waits for something to change; what changed is in the database."""
 
 import asyncio
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 
 NODES_CHANGED = "nodes"
@@ -16,29 +16,47 @@ EVENTS_FED = "events fed"
 """Published once they were read for all who follow them."""
 
 
-class Changes:
-    """Counts the changes of each key (an id of a node, server or launch) and wakes those who wait for the next one.
+MOST_KEYS = 10_000
+"""So many keys are remembered: those that were changed or asked for last. Each launch has one, and there is no end of
+launches."""
 
-    A waiter reads the count first, then the database, then waits for a higher count: no change is missed between.
+
+class Changes:
+    """Numbers the changes of keys (ids of nodes, servers, launches) and wakes those who wait for the next one.
+
+    A waiter reads the number first, then the database, then waits for a higher one: no change is missed between. A key
+    that is no longer remembered has the highest number that was forgotten: who waits for it may be woken once for
+    nothing, and misses nothing.
     """
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = defaultdict(int)
+        self._newest = 0
+        self._numbers: OrderedDict[str, int] = OrderedDict()
+        self._forgotten = 0
         self._waiters: dict[str, set[asyncio.Event]] = defaultdict(set)
 
     def count(self, *keys: str) -> int:
-        """Return how many changes the keys have had together."""
-        return sum(self._counts[key] for key in keys)
+        """Return the number of the last change that one of the keys has had."""
+        return max(self._remember(key, self._numbers.get(key, self._forgotten)) for key in keys)
 
     def publish(self, *keys: str) -> None:
-        """Count one change of each key and wake its waiters; call it after the commit."""
+        """Give one change of each key its number and wake its waiters; call it after the commit."""
         for key in keys:
-            self._counts[key] += 1
+            self._newest += 1
+            self._remember(key, self._newest)
             for event in self._waiters.get(key, ()):
                 event.set()
 
+    def _remember(self, key: str, number: int) -> int:
+        self._numbers[key] = number
+        self._numbers.move_to_end(key)
+        if len(self._numbers) > MOST_KEYS:
+            _, forgotten = self._numbers.popitem(last=False)
+            self._forgotten = max(self._forgotten, forgotten)
+        return number
+
     async def wait(self, keys: Iterable[str], *, after: int, timeout_s: float | None) -> bool:
-        """Wait until the keys have had more than `after` changes; False if the time was up first."""
+        """Wait until one of the keys has had a change after the one of that number; False if the time was up first."""
         wanted = tuple(keys)
         event = asyncio.Event()
         for key in wanted:
