@@ -15,7 +15,7 @@ import random
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,15 @@ _CRYPTO = {
 class Far:
     """The servers: one for all sound nodes, and one for each fault."""
 
-    def __init__(self, *, client_key: asyncssh.SSHKey, log_every_s: int) -> None:
+    def __init__(self, *, client_key: asyncssh.SSHKey, log_every_s: int, verb: "type[Verb] | None" = None) -> None:
         self.log_every_s = log_every_s
+        self.verb = verb or Verb
         self.client_key = client_key
         self.host_key = asyncssh.generate_private_key("ssh-ed25519")
         self.refusing: set[int] = set()
         self.logins: dict[int, set[asyncssh.SSHServerConnection]] = {}
         self._acceptors: dict[int, asyncssh.SSHAcceptor] = {}
+        self.tasks: list[asyncio.Task[None]] = []
 
     async def listen(self, *, port: int = 0, host_key: asyncssh.SSHKey | None = None) -> int:
         """Open one more server and return its port."""
@@ -82,6 +84,8 @@ def free_port() -> int:
 
 
 class _Login(asyncssh.SSHServer):
+    """One connection: a node of its own."""
+
     def __init__(self, far: Far, port: int) -> None:
         self._far = far
         self._port = port
@@ -97,7 +101,7 @@ class _Login(asyncssh.SSHServer):
         return self._port not in self._far.refusing and key == self._far.client_key
 
     def session_requested(self) -> asyncssh.SSHServerSession[bytes]:
-        return _Verb(self._far)
+        return self._far.verb(self._far)
 
     def connection_requested(
         self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
@@ -106,11 +110,11 @@ class _Login(asyncssh.SSHServer):
         return _Engine()
 
 
-class _Verb(asyncssh.SSHServerSession[bytes]):
+class Verb(asyncssh.SSHServerSession[bytes]):
     """One run of Vigil's bootstrap: a payload, then either one answer or the stream of the observer."""
 
     def __init__(self, far: Far) -> None:
-        self._far = far
+        self.far = far
         self._channel: asyncssh.SSHServerChannel[bytes] | None = None
         self._held = bytearray()
         self._take: Callable[[], bool] = self._take_payload
@@ -120,18 +124,22 @@ class _Verb(asyncssh.SSHServerSession[bytes]):
         self._metrics: dict[str, Any] | None = None
 
     def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
+        """Take the channel."""
         self._channel = chan
 
     def exec_requested(self, command: str) -> bool:
+        """Run nothing but Vigil's bootstrap."""
         return command.startswith("/bin/sh -c ")
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
+        """Take the payload, then what is to be watched."""
         del datatype
         self._held += data
         while self._take():
             pass
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Say no more."""
         del exc
         self._channel = None
         if self._timer:
@@ -149,7 +157,7 @@ class _Verb(asyncssh.SSHServerSession[bytes]):
             self._say([{"k": "hello", "boot_id": BOOT_ID, "at": time.time(), "pid": 4242, "protocol": 1}])
             self._timer = asyncio.get_running_loop().call_later(random.random(), self._tick)  # noqa: S311
             return True
-        self._answer(order["verb"])
+        self._answer(order["verb"], order["request"])
         return False
 
     def _take_watch(self) -> bool:
@@ -159,7 +167,7 @@ class _Verb(asyncssh.SSHServerSession[bytes]):
         self._held = bytearray(rest)
         known = {launch.id: launch for launch in self._launches}
         wanted = json.loads(line)["watch"]
-        self._launches = [known.get(row["launch"]) or Launch(row["launch"], row["log_offset"]) for row in wanted]
+        self._launches = [known.get(row["launch"]) or self.launch(row["launch"], row["log_offset"]) for row in wanted]
         self._say([fact for launch in self._launches if launch.id not in known for fact in launch.first_facts()])
         return True
 
@@ -167,12 +175,12 @@ class _Verb(asyncssh.SSHServerSession[bytes]):
         number = next(self._beats)
         said: list[dict[str, Any]] = []
         for launch in self._launches:
-            has_line = number % self._far.log_every_s == 0
+            has_line = number % self.far.log_every_s == 0
             said += launch.facts(has_line=has_line)
             if self._metrics and number % max(1, round(self._metrics["every_s"])) == 0:
                 said.append(launch.metrics(self._metrics["names"]))
-        if self._launches and number % _GPUS_EVERY == 0:
-            said.append(holders(self._launches[0].id))
+        if number % _GPUS_EVERY == 0:
+            said += [holders(launch.id) for launch in self._launches[:1] if launch.is_running]
         space = {"disk_free_mib": 2_101_044, "shm_free_mib": 1_031_900} if number % _SPACE_EVERY == 0 else {}
         said.append({"k": "beat", "at": time.time(), **space})
         self._say(said)
@@ -182,14 +190,25 @@ class _Verb(asyncssh.SSHServerSession[bytes]):
         if self._channel is not None and not self._channel.is_closing() and lines:
             self._channel.write(b"".join(json.dumps(line).encode("ascii") + b"\n" for line in lines))
 
-    def _answer(self, verb: str) -> None:
-        results: dict[str, Callable[[], dict[str, Any]]] = {
-            "inventory": plain_inventory,
-            "engine_version": lambda: {"version": "0.5.23"},
-            "find_engines": lambda: {"engines": []},
-        }
-        known = verb in results
-        answer = {"result": results[verb]()} if known else {"failed": f"the fake node has no {verb}"}
+    def launch(self, launch_id: str, log_offset: int) -> Launch:
+        """Return a launch that is to be watched from now on."""
+        return Launch(launch_id, log_offset)
+
+    def result(self, verb: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what a verb answers; None for one that this node does not have."""
+        del request
+        match verb:
+            case "inventory":
+                return plain_inventory()
+            case "engine_version":
+                return {"version": "0.5.23"}
+            case "find_engines":
+                return {"engines": []}
+        return None
+
+    def _answer(self, verb: str, request: dict[str, Any]) -> None:
+        result = self.result(verb, request)
+        answer = {"failed": f"the fake node has no {verb}"} if result is None else {"result": result}
         if self._channel is not None:
             self._channel.write(b"VIGIL1 " + json.dumps(answer).encode("ascii") + b"\n")
             self._channel.exit(0)
@@ -212,20 +231,24 @@ class _Engine(asyncssh.SSHTCPSession[bytes]):
             self._channel.write(_HEALTHY * len(asked))
 
 
-async def main() -> None:
-    """Serve until standard input ends."""
+async def serve(verb: type[Verb], take_order: Callable[[Far, dict[str, int], list[str]], Awaitable[None]]) -> None:
+    """Serve nodes with such verbs until standard input ends; each line of it is an order."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--client-key", type=Path, required=True, help="the public key that may log in")
     parser.add_argument("--log-every-s", type=int, default=5)
     arguments = parser.parse_args()
     client_key = asyncssh.read_public_key(str(arguments.client_key))
-    far = Far(client_key=client_key, log_every_s=arguments.log_every_s)
+    far = Far(client_key=client_key, log_every_s=arguments.log_every_s, verb=verb)
     ports = {name: await far.listen() for name in ("sound", *FAULTS)}
     line = " ".join(far.host_key.export_public_key().decode("ascii").split()[:2])
     print(json.dumps({"ports": ports, "host_key": line}), flush=True)
     while order := (await asyncio.to_thread(sys.stdin.readline)).split():
-        await far.spoil(ports[order[1]], order[1])
+        await take_order(far, ports, order)
+
+
+async def _break(far: Far, ports: dict[str, int], order: list[str]) -> None:
+    await far.spoil(ports[order[1]], order[1])
 
 
 if __name__ == "__main__":
-    uvloop.run(main())
+    uvloop.run(serve(Verb, _break))

@@ -84,17 +84,19 @@ async def fake_fleet(
     rows: Callable[[dict[str, int]], Sequence[NodeRow]],
     *options: str,
     pinned: str | None = None,
+    program: str = "fake_nodes.py",
 ) -> AsyncIterator[Child]:
     """Play nodes, and write into a new database of `directory` that they are known with a ready server each.
 
-    `rows` makes them of the ports that were opened, by fault. `pinned` is another host key than theirs.
+    `rows` makes them of the ports that were opened, by fault. `pinned` is another host key than theirs,
+    `program` who plays them.
     """
     key = asyncssh.generate_private_key("ssh-ed25519")
     key_file = directory / "key"
     key.write_private_key(str(key_file))
     key_file.chmod(0o600)
     key.write_public_key(str(directory / "key.pub"))
-    async with child([str(HERE / "fake_nodes.py"), "--client-key", str(directory / "key.pub"), *options], {}) as far:
+    async with child([str(HERE / program), "--client-key", str(directory / "key.pub"), *options], {}) as far:
         said = await far.read()
         url = f"sqlite+aiosqlite:///{directory / 'vigil.db'}"
         host_key = pinned or said["host_key"]

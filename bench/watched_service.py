@@ -4,9 +4,11 @@ Reads one word a line: `seen` is answered by how many launches are known now, `m
 mark. A thread of its own looks at the ages, so that a busy event loop cannot hide them.
 """
 
+import asyncio
 import gc
 import json
 import os
+import socket
 import statistics
 import sys
 import threading
@@ -39,6 +41,9 @@ class Meter:
         self._collecting_since = 0.0
         gc.callbacks.append(self._note_collection)
         self._marked = (time.monotonic(), time.process_time())
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._start = server.startup
+        server.startup = self._noted_start  # type: ignore[method-assign]
         self._fact = answers.fact
         answers.fact = self._timed_fact
 
@@ -81,11 +86,16 @@ class Meter:
             "wall_s": now[0] - before[0],
             "cpu_s": now[1] - before[1],
             "rss_mib": _rss_mib(),
+            "tasks": len(asyncio.all_tasks(self._loop)) if self._loop else 0,
             "beats": len(lags_s),
             "age_s": _spread(ages_s),
             "lag_s": _spread(lags_s),
             "collecting_s": {"sum": sum(pauses_s), "most": max(pauses_s, default=0.0)},
         }
+
+    async def _noted_start(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await self._start(sockets)
 
     def _note_collection(self, when: str, _what: dict[str, int]) -> None:
         """Note how long the collector stopped everything else; small collections are noted too."""
