@@ -15,15 +15,6 @@ async def open_findings(session: AsyncSession, subject_id: str) -> Sequence[Find
     return (await session.execute(query)).scalars().all()
 
 
-async def open_findings_of_launches(session: AsyncSession, launch_ids: Sequence[str]) -> dict[str, list[Finding]]:
-    """Return the findings of many launches that have not ended, by launch."""
-    query = select(Finding).where(col(Finding.subject_id).in_(launch_ids), col(Finding.ended_at).is_(None))
-    found: dict[str, list[Finding]] = {}
-    for row in (await session.execute(query)).scalars():
-        found.setdefault(row.subject_id, []).append(row)
-    return found
-
-
 async def list_findings(
     session: AsyncSession,
     request: PageRequest,

@@ -59,14 +59,6 @@ async def find_running_operation(session: AsyncSession, server_id: str) -> Opera
     return (await session.execute(query)).scalar_one_or_none()
 
 
-async def running_operations_of(session: AsyncSession, server_ids: Sequence[str]) -> dict[str, Operation]:
-    """Return the operations that are under way on servers, by server."""
-    query = select(Operation).where(
-        col(Operation.server_id).in_(server_ids), col(Operation.state) == OperationState.RUNNING
-    )
-    return {row.server_id: row for row in (await session.execute(query)).scalars()}
-
-
 async def running_operations(session: AsyncSession) -> Sequence[Operation]:
     """Return every operation that has not ended, oldest first."""
     query = select(Operation).where(col(Operation.state) == OperationState.RUNNING).order_by(col(Operation.id))

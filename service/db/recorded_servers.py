@@ -1,12 +1,11 @@
 """Servers with their surroundings, read in one statement; made into values anew only where something has changed."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Select, func, select, text
+from sqlalchemy import Select, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import col
 from sqlmodel import select as select_rows
@@ -19,12 +18,12 @@ from service.db.servers import (
     ServerFilter,
     ServerRow,
     filtered,
+    joined,
     named,
     no_server,
-    with_surroundings,
+    rows_of,
 )
 from service.db.tables import Server
-from service.servers.operation import OperationState
 
 MOST_KNOWN = 5_000
 """So many servers are remembered at most; each takes some 10 KiB."""
@@ -72,15 +71,10 @@ class RecordedServers:
         if changed:
             if len(self._known) + len(changed) > MOST_KNOWN:
                 self._known.clear()
-            for row in await _made(session, changed):
+            for row in await rows_of(session, changed):
                 rows[row.server.id] = row
                 self._known[row.server.id] = _Known(raws[row.server.id], row)
         return [rows[server_id] for server_id in raws]
-
-
-async def _made(session: AsyncSession, server_ids: Sequence[str]) -> list[ServerRow]:
-    servers = (await session.execute(select_rows(Server).where(col(Server.id).in_(server_ids)))).scalars().all()
-    return await with_surroundings(session, servers)
 
 
 async def _read(session: AsyncSession, wanted: Select[Any]) -> dict[str, Raw]:
@@ -91,30 +85,17 @@ async def _read(session: AsyncSession, wanted: Select[Any]) -> dict[str, Raw]:
 
 
 def _statement() -> Select[Any]:
-    """Join each server with all that `with_surroundings` reads beside it.
+    """Return the query of all that is stored.
 
     The columns are text, so that nothing makes them into what they mean: the ORM would make objects, and SQLAlchemy
     values. Their names in the result are those of many tables; they are told apart by their places.
     """
-    tables = Table.metadata.tables
-    server, node, profile, launch = tables["server"], tables["node"], tables["profile"], tables["launch"]
-    operation, finding, sample = tables["operation"], tables["finding"], tables["acceptance_sample"]
-    newest = select(func.max(sample.c.id)).where(sample.c.launch_id == server.c.launch_id).correlate(server)
-    is_running = operation.c.state == OperationState.RUNNING
-    brief = [node.c[field.name] for field in fields(NodeBrief)]
-    columns = [server.c.id, *server.c, *brief, profile.c.name, *launch.c, *operation.c, *finding.c, *sample.c]
-    return (
-        select(text(", ".join(str(column) for column in columns if column.name not in LEFT_OUT)))
-        .select_from(server)
-        .join(node, node.c.id == server.c.node_id)
-        .join(profile, profile.c.id == server.c.profile_id)
-        .outerjoin(launch, launch.c.id == server.c.launch_id)
-        .outerjoin(operation, (operation.c.server_id == server.c.id) & is_running)
-        .outerjoin(finding, (finding.c.subject_id == server.c.launch_id) & finding.c.ended_at.is_(None))
-        .outerjoin(sample, sample.c.id == newest.scalar_subquery())
-        .order_by(server.c.id.desc(), finding.c.id)
-    )
+    tables = [Table.metadata.tables[name] for name in _TABLES]
+    brief = [Table.metadata.tables["node"].c[field.name] for field in fields(NodeBrief)]
+    columns = [_ID, *brief, *(column for table in tables for column in table.c if column.name not in LEFT_OUT)]
+    return joined(select(text(", ".join(str(column) for column in columns))))
 
 
+_TABLES = ("server", "profile", "launch", "operation", "finding", "acceptance_sample")
 _ID = Table.metadata.tables["server"].c.id
 _STATEMENT = _statement()

@@ -5,23 +5,19 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Select, or_
+from sqlalchemy import Select, func, or_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
-from sqlalchemy.sql.base import ExecutableOption
 from sqlmodel import col, select
 
-from service.db.acceptance import newest_samples
-from service.db.findings import open_findings_of_launches
-from service.db.history import running_operations_of
 from service.db.paging import PageRequest, Rows, fetch_page
 from service.db.tables import AcceptanceSample, Finding, GpuClaim, Launch, Node, Operation, PortClaim, Profile, Server
 from service.errors import NameTaken, NotFound
 from service.nodes.contact import Contact
+from service.servers.operation import OperationState
 from service.servers.states import RUNNING_STATES, State
 
 _ALIVE = col(Server.deleted_at).is_(None)
-_Row = TypeVar("_Row", Profile, Launch)
 Query = TypeVar("Query", bound=Select[Any])
 LEFT_OUT = ("argv", "environment", "marks", "hang_evidence", "leftovers", "preflight", "log_offset")
 """What a list of servers does not tell of their launches."""
@@ -47,6 +43,9 @@ class NodeBrief:
     contact: Contact
     contact_since_at: datetime
     contact_detail: str | None
+
+
+NODE_COLUMNS = tuple(getattr(Node, field.name) for field in fields(NodeBrief))
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -110,25 +109,41 @@ def filtered(query: Query, wanted: ServerFilter) -> Query:
 
 
 async def with_surroundings(session: AsyncSession, servers: Sequence[Server]) -> list[ServerRow]:
-    """Return servers with what a reader wants beside them, in six queries whatever their number."""
-    nodes = await _node_briefs(session, {server.node_id for server in servers})
-    profiles = await _by_id(session, Profile, {server.profile_id for server in servers})
-    launches = await _by_id(session, Launch, {server.launch_id for server in servers if server.launch_id}, _DEFERRED)
-    open_findings = await open_findings_of_launches(session, list(launches))
-    samples = await newest_samples(session, list(launches))
-    running = await running_operations_of(session, [server.id for server in servers])
-    return [
-        ServerRow(
-            server=server,
-            node=nodes[server.node_id],
-            profile=profiles[server.profile_id],
-            launch=launches.get(server.launch_id) if server.launch_id else None,
-            operation=running.get(server.id),
-            findings=open_findings.get(server.launch_id or "", ()),
-            acceptance=samples.get(server.launch_id or ""),
-        )
-        for server in servers
-    ]
+    """Return servers with what a reader wants beside them, in one query whatever their number."""
+    return await rows_of(session, [server.id for server in servers])
+
+
+async def rows_of(session: AsyncSession, server_ids: Sequence[str]) -> list[ServerRow]:
+    """Return the servers with these ids, with what a reader wants beside them."""
+    entities = (Server, Profile, Launch, Operation, AcceptanceSample, Finding)
+    wanted: Select[Any] = joined(select(*entities, *NODE_COLUMNS))  # type: ignore[call-overload]
+    query = wanted.where(col(Server.id).in_(server_ids)).options(*_DEFERRED)
+    rows: dict[str, ServerRow] = {}
+    for server, profile, launch, operation, sample, finding, *brief in await session.execute(query):
+        found = [*(rows[server.id].findings if server.id in rows else ()), *([finding] if finding else ())]
+        rows[server.id] = ServerRow(server, NodeBrief(*brief), profile, launch, found, operation, sample)
+    return [rows[server_id] for server_id in server_ids]
+
+
+def joined(query: Query) -> Query:
+    """Return a query of servers, joined with all that stands in a ServerRow; a server has a row for each finding."""
+    newest = (
+        select(func.max(col(AcceptanceSample.id)))
+        .where(col(AcceptanceSample.launch_id) == col(Server.launch_id))
+        .correlate(Server)
+        .scalar_subquery()
+    )
+    is_running = col(Operation.state) == OperationState.RUNNING
+    return (
+        query.select_from(Server)
+        .join(Node, col(Node.id) == col(Server.node_id))
+        .join(Profile, col(Profile.id) == col(Server.profile_id))
+        .outerjoin(Launch, col(Launch.id) == col(Server.launch_id))
+        .outerjoin(Operation, (col(Operation.server_id) == col(Server.id)) & is_running)
+        .outerjoin(Finding, (col(Finding.subject_id) == col(Server.launch_id)) & col(Finding.ended_at).is_(None))
+        .outerjoin(AcceptanceSample, col(AcceptanceSample.id) == newest)
+        .order_by(col(Server.id).desc(), col(Finding.id))
+    )
 
 
 async def running_servers_of_node(session: AsyncSession, node_id: str) -> list[tuple[Server, Launch]]:
@@ -190,20 +205,6 @@ async def list_launches(session: AsyncSession, server_id: str, request: PageRequ
     """Return a page of a server's launches, newest first."""
     query = select(Launch).where(col(Launch.server_id) == server_id)
     return await fetch_page(session, query, col(Launch.id), request)
-
-
-async def _by_id(
-    session: AsyncSession, table: type[_Row], ids: set[str], options: Sequence[ExecutableOption] = ()
-) -> dict[str, _Row]:
-    rows = (await session.execute(select(table).where(col(table.id).in_(ids)).options(*options))).scalars()
-    return {row.id: row for row in rows}
-
-
-async def _node_briefs(session: AsyncSession, ids: set[str]) -> dict[str, NodeBrief]:
-    names = [field.name for field in fields(NodeBrief)]
-    query = select(*(getattr(Node, name) for name in names)).where(col(Node.id).in_(ids))
-    briefs = [NodeBrief(*row) for row in await session.execute(query)]
-    return {brief.id: brief for brief in briefs}
 
 
 async def names_of(session: AsyncSession, server_ids: set[str]) -> dict[str, str]:
