@@ -58,5 +58,7 @@ class Wire:
 async def _read(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     head = await reader.readuntil(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").lower().split("\r\n")
-    length = next((int(line[15:]) for line in lines if line.startswith("content-length:")), 0)
-    return int(first.split()[1]), await reader.readexactly(length)
+    fields = dict(line.split(": ", 1) for line in lines if line)
+    if not first.startswith("http/1.1 ") or "transfer-encoding" in fields:
+        raise RuntimeError(f"this is no answer that a Wire can read: {head!r}")
+    return int(first.split()[1]), await reader.readexactly(int(fields.get("content-length", 0)))
