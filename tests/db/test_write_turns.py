@@ -106,3 +106,27 @@ async def test_readers_wait_longer_than_the_pool_would(database: Database) -> No
 
     await asyncio.gather(*(read(number) for number in range(3 * READERS_AT_ONCE)))
     assert most == READERS_AT_ONCE
+
+
+async def test_a_writer_that_is_cancelled_gives_the_lock_back(database: Database) -> None:
+    """At whatever statement: a cursor that nobody has read to its end must not hold the database."""
+    async with database.write() as session:
+        numbers = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) SELECT n FROM c"
+        await session.execute(text(f"INSERT INTO note {numbers}"))
+
+    async def write() -> None:
+        async with database.write() as session:
+            await put(session, 0)
+            while True:
+                await session.execute(text("SELECT number FROM note"))
+
+    ended = []
+    for step in range(40):
+        task = asyncio.create_task(write())
+        await asyncio.sleep(0.01 + step / 2000)
+        task.cancel()
+        ended.append(await asyncio.gather(task, return_exceptions=True))  # what it raised holds its cursor
+        async with asyncio.timeout(2), database.write() as session:
+            await put(session, -1)
+    assert (await written(database)).count(0) == 0
+    assert len(ended) == (await written(database)).count(-1)
