@@ -1,8 +1,9 @@
 """The database: two engines on one SQLite file, or one pool on PostgreSQL."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,16 @@ def _sqlite_engine(url: str, *, is_writer: bool) -> AsyncEngine:
         if not is_writer:
             cursor.execute("PRAGMA query_only=ON")
         cursor.close()
+
+    @event.listens_for(engine.sync_engine, "invalidate")
+    def _let_go(connection: Any, _record: object, _error: BaseException | None) -> None:
+        """End the transaction of a connection that is thrown away, because its task was cancelled in a statement.
+
+        SQLAlchemy closes it, but SQLite keeps a connection, and with it the lock, for as long as one of its statements
+        is unfinished: until the garbage collector finds its cursor. Nobody could write meanwhile.
+        """
+        with suppress(sqlite3.Error, asyncio.CancelledError):  # cancelled again, it is on its way all the same
+            connection.rollback()
 
     @event.listens_for(engine.sync_engine, "begin")
     def _begin(connection: Any) -> None:
