@@ -245,3 +245,67 @@ async def test_a_launch_without_wishes(api: Api, content: bytes) -> None:
     headers = {"Content-Type": "application/json"}
     answer = await api.http.post("/api/v1/servers/one/launch", content=content, headers=headers)
     assert answer.json()["code"] == "node_unreachable", answer.text
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe{}", b'{"name": "\xe9"}'])
+async def test_a_body_that_is_not_utf_8(api: Api, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = await api.http.post("/api/v1/profiles", content=body, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+
+
+@pytest.mark.parametrize("address", ["a..b", f"{'a' * 64}.example", "a" * 250, "host..", "1.2.3.4.."])
+async def test_a_node_with_an_address_that_no_name_server_can_be_asked_for(api: Api, address: str) -> None:
+    assert (await api.call("POST", "/nodes", node(address=address)))[1]["code"] == "invalid_input"
+
+
+@pytest.mark.parametrize("instant", ["0.5", "2026", "1764432000", "yesterday"])
+async def test_an_instant_is_a_date_and_no_number(api: Api, instant: str) -> None:
+    for path in ("/transitions", "/benchmark-runs"):
+        assert (await api.call("GET", f"{path}?since={instant}"))[1]["code"] == "invalid_input"
+    token = {"name": "t", "role": "viewer", "expires_at": 9_999_999_999}
+    assert (await api.call("POST", "/tokens", token))[1]["code"] == "invalid_input"
+    assert (await api.call("GET", "/transitions?since=2026-11-29T12:00:00Z"))[0] == 200
+    assert (await api.call("GET", "/transitions?since=2026-11-29"))[0] == 200
+
+
+@pytest.mark.parametrize("value", [True, False, "1"])
+async def test_a_number_is_no_text_and_neither_true_nor_false(api: Api, value: object) -> None:
+    recipe = {"python": "/opt/python", "model_path": "/m", "gpu_count": 1}
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("/nodes", node(port=value)),
+        ("/nodes", node(first_port=value)),
+        ("/profiles", {"name": "p", "recipe": {**recipe, "gpu_count": value}}),
+        ("/profiles", {"name": "p", "recipe": {**recipe, "restart": {"pause_s": value}}}),
+        ("/profiles", {"name": "p", "recipe": {**recipe, "limits": {"start_s": value}}}),
+        ("/servers", {"name": "s", "profile": "p", "node": "n", "version": value}),
+        ("/servers/adopt", {"name": "s", "node": "n", "pid": value}),
+        ("/preflights", {"server": "s", "version": value}),
+        ("/benchmark-runs", {"server": "s", "benchmark": "b", "repeats": value}),
+        ("/schedules", {"name": "s", "server": "s", "benchmark": "b", "cron": "0 3 * * *", "repeats": value}),
+    ]
+    for path, body in wrong:
+        status, problem = await api.call("POST", path, body)
+        assert (status, problem["code"]) == (422, "invalid_input"), (path, body, problem)
+
+
+@pytest.mark.parametrize("value", ["yes", "true", 1, 0])
+async def test_a_flag_is_true_or_false(api: Api, value: object) -> None:
+    for path, body in (
+        ("/nodes", node(trust_on_first_use=value)),
+        ("/servers", {"name": "s", "profile": "p", "node": "n", "launch": value}),
+        ("/nodes/n/draft-renames", {"source": "/a", "destination": "/b", "dry_run": value, "engine_version": "0.5.16"}),
+        ("/schedules", {"name": "s", "server": "s", "benchmark": "b", "cron": "0 3 * * *", "is_paused": value}),
+    ):
+        status, problem = await api.call("POST", path, body)
+        assert (status, problem["code"]) == (422, "invalid_input"), (path, problem)
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [("/profiles", {"GET", "POST"}), ("/profiles/p", {"GET", "PUT", "DELETE"}), ("/nodes/n/drain", {"POST"})],
+)
+async def test_a_method_that_is_not_there_is_told_those_that_are(api: Api, path: str, methods: set[str]) -> None:
+    answer = await api.http.request("OPTIONS", f"/api/v1{path}")
+    assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
+    assert set(answer.headers["allow"].split(", ")) == methods
