@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, status
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
 from service.api.schemas.common import FieldProblem, Problem
 from service.errors import InvalidInput, VigilError
@@ -82,8 +83,13 @@ async def _validation_error(_request: Request, error: RequestValidationError) ->
     return problem_response(InvalidInput(detail), errors=places)
 
 
-async def _http_exception(_request: Request, error: HTTPException) -> JSONResponse:
-    """Turn the framework's own 404 and 405 into problems, with their headers."""
+async def _http_exception(request: Request, error: HTTPException) -> JSONResponse:
+    """Turn the framework's own errors into problems: a body that cannot be decoded, 404 and 405 with their headers."""
+    if error.status_code == status.HTTP_400_BAD_REQUEST:
+        return problem_response(InvalidInput("body: it is not JSON in UTF-8"))
+    headers = dict(error.headers or {})
+    if error.status_code == status.HTTP_405_METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods_of(request)) or headers.get("Allow", "")
     problem = Problem(
         type="about:blank",
         title=str(error.detail),
@@ -96,8 +102,15 @@ async def _http_exception(_request: Request, error: HTTPException) -> JSONRespon
         problem.model_dump(mode="json", exclude_none=True),
         status_code=error.status_code,
         media_type=MEDIA_TYPE,
-        headers=dict(error.headers or {}),
+        headers=headers,
     )
+
+
+def _methods_of(request: Request) -> list[str]:
+    """Return the methods that the document has for a path; the framework names those of one of its routes only."""
+    paths = request.app.openapi()["paths"]
+    found = [methods for path, methods in paths.items() if compile_path(path)[0].match(request.url.path)]
+    return sorted({method.upper() for methods in found for method in methods})
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints, model_validator
 
 MAX_PROMPTS = 100_000
 MIN_PROMPTS = 50
@@ -16,11 +16,11 @@ MAX_POINTS = 20
 DEFAULT_REPEATS = 5
 """With fewer a change of 5 % is missed every second time at 2 % noise (facts: benchmarks §6)."""
 
-Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
-OutputTokens = Annotated[int, Field(ge=1, le=1_000_000)]
-Concurrency = Annotated[int, Field(ge=1, le=10_000)]
-RateRps = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
-LimitMs = Annotated[float, Field(gt=0, le=86_400_000, allow_inf_nan=False)]
+Tokens = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
+OutputTokens = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+Concurrency = Annotated[int, Field(strict=True, ge=1, le=10_000)]
+RateRps = Annotated[float, Field(strict=True, gt=0, le=100_000, allow_inf_nan=False)]
+LimitMs = Annotated[float, Field(strict=True, gt=0, le=86_400_000, allow_inf_nan=False)]
 NodePath = Annotated[str, StringConstraints(pattern=r"^/[^\x00\r\n]*$", max_length=4096)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
@@ -64,7 +64,7 @@ class NodeFile(_Choice):
     kind: Literal["file"] = "file"
     path: NodePath = Field(examples=["/data/prompts/support.jsonl"])
     layout: FileLayout
-    output_tokens: Annotated[int, Field(ge=4, le=1_000_000)] | None = Field(
+    output_tokens: Annotated[int, Field(strict=True, ge=4, le=1_000_000)] | None = Field(
         default=None, description="Tokens per answer; by default the length that the file gives. At least 4."
     )
     sha256: Sha256 | None = Field(
@@ -76,8 +76,8 @@ class SharedPrefix(_Choice):
     """Generated prompts in groups that share a long prefix, to measure the prefix cache."""
 
     kind: Literal["shared_prefix"] = "shared_prefix"
-    groups: Annotated[int, Field(ge=1, le=10_000)]
-    prompts_per_group: Annotated[int, Field(ge=1, le=10_000)]
+    groups: Annotated[int, Field(strict=True, ge=1, le=10_000)]
+    prompts_per_group: Annotated[int, Field(strict=True, ge=1, le=10_000)]
     prefix_tokens: Tokens
     question_tokens: Tokens
     output_tokens: OutputTokens
@@ -155,23 +155,23 @@ class Workload(_Part):
 
     dataset: Dataset
     load: Load
-    num_prompts: Annotated[int, Field(ge=1, le=MAX_PROMPTS)] | None = Field(
+    num_prompts: Annotated[int, Field(strict=True, ge=1, le=MAX_PROMPTS)] | None = Field(
         default=None,
         description="Prompts per point of load. By default ten a stream and at least 50; for an open loop what "
         "arrives in 60 s and at least 50. A shared prefix gives its own number.",
     )
-    seed: Annotated[int, Field(ge=0, le=2**31)] = 42
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**31)] = 42
     seed_policy: SeedPolicy = SeedPolicy.PER_REPEAT
-    warmup_requests: Annotated[int, Field(ge=0, le=MAX_WARMUP)] | None = Field(
+    warmup_requests: Annotated[int, Field(strict=True, ge=0, le=MAX_WARMUP)] | None = Field(
         default=None, description="Requests before the measurement; by default two a stream."
     )
-    flush_cache: bool = Field(
+    flush_cache: StrictBool = Field(
         default=True,
         description="Empty the prefix cache after the warm-up. It also makes the accept length that of this run alone.",
     )
-    ignore_eos: bool = Field(default=True, description="Generate to the full length whatever the model says.")
+    ignore_eos: StrictBool = Field(default=True, description="Generate to the full length whatever the model says.")
     goodput: GoodputLimits | None = None
-    timeout_s: Annotated[int, Field(ge=10, le=86_400)] = Field(
+    timeout_s: Annotated[int, Field(strict=True, ge=10, le=86_400)] = Field(
         default=3600, description="A repeat of one point that takes longer is ended and counts as failed."
     )
 

@@ -49,12 +49,14 @@ class RestartLimits(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    pause_s: Annotated[int, Field(ge=0, le=3600)] = Field(
+    pause_s: Annotated[int, Field(strict=True, ge=0, le=3600)] = Field(
         default=10, description="The pause before the first restart in the window; it doubles with each."
     )
-    max_restarts: Annotated[int, Field(ge=1, le=100)] = Field(default=3, description="Restarts within the window.")
-    window_s: Annotated[int, Field(ge=60, le=604_800)] = 3600
-    same_diagnosis: Annotated[int, Field(ge=1, le=100)] = Field(
+    max_restarts: Annotated[int, Field(strict=True, ge=1, le=100)] = Field(
+        default=3, description="Restarts within the window."
+    )
+    window_s: Annotated[int, Field(strict=True, ge=60, le=604_800)] = 3600
+    same_diagnosis: Annotated[int, Field(strict=True, ge=1, le=100)] = Field(
         default=2, description="So many ends in a row with the same diagnosis end the restarts."
     )
 
@@ -64,15 +66,15 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    start_s: Annotated[int, Field(ge=10, le=86_400)] | None = Field(
+    start_s: Annotated[int, Field(strict=True, ge=10, le=86_400)] | None = Field(
         default=None, description="A start that is not ready after this many seconds has failed; none by default."
     )
-    hang_after_s: Annotated[int, Field(ge=1, le=86_400)] | None = Field(
+    hang_after_s: Annotated[int, Field(strict=True, ge=1, le=86_400)] | None = Field(
         default=None,
         description="A start without a sign of progress for so long is suspected hung; by default the deadline is "
         "learned from earlier starts.",
     )
-    min_accept_length: Annotated[float, Field(ge=1, le=1_000, allow_inf_nan=False)] | None = Field(
+    min_accept_length: Annotated[float, Field(strict=True, ge=1, le=1_000, allow_inf_nan=False)] | None = Field(
         default=None,
         description="Tokens per verify step that speculation should reach under load, the bonus token included; below "
         "it the finding `speculation_below_floor` is raised. By default a hint by algorithm and steps.",
@@ -105,8 +107,10 @@ class Profile(BaseModel):
     secret_env: dict[str, SecretReference] = Field(
         default_factory=dict, description="Secret environment variables such as HF_TOKEN, by reference."
     )
-    gpu_count: Annotated[int, Field(ge=0, le=64)] = Field(description="How many GPUs a server of this profile gets.")
-    stop_grace_s: Annotated[int, Field(ge=1, le=3600)] = Field(
+    gpu_count: Annotated[int, Field(strict=True, ge=0, le=64)] = Field(
+        description="How many GPUs a server of this profile gets."
+    )
+    stop_grace_s: Annotated[int, Field(strict=True, ge=1, le=3600)] = Field(
         default=60, description="Seconds between SIGTERM and SIGKILL."
     )
     limits: Limits = Limits()

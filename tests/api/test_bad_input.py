@@ -259,7 +259,9 @@ async def test_a_node_with_an_address_that_no_name_server_can_be_asked_for(api: 
     assert (await api.call("POST", "/nodes", node(address=address)))[1]["code"] == "invalid_input"
 
 
-@pytest.mark.parametrize("instant", ["0.5", "2026", "1764432000", "yesterday"])
+@pytest.mark.parametrize(
+    "instant", ["0.5", "2026", "1764432000", "yesterday", "0001-01-01T00:00:00%2B14:00", "9999-12-31T23:00:00-14:00"]
+)
 async def test_an_instant_is_a_date_and_no_number(api: Api, instant: str) -> None:
     for path in ("/transitions", "/benchmark-runs"):
         assert (await api.call("GET", f"{path}?since={instant}"))[1]["code"] == "invalid_input"

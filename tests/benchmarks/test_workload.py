@@ -25,7 +25,7 @@ CLOSED = {"kind": "closed", "concurrency": 4}
         ({"dataset": IDS, "load": {"kind": "closed", "concurrency": []}}, "1 to 20 points"),
         ({"dataset": IDS, "load": {"kind": "closed", "concurrency": list(range(1, 30))}}, "1 to 20 points"),
         ({"dataset": IDS, "load": {"kind": "closed", "concurrency": [4, 4]}}, "names no point twice"),
-        ({"dataset": IDS, "load": {"kind": "open", "rate_rps": "inf"}}, "finite number"),
+        ({"dataset": IDS, "load": {"kind": "open", "rate_rps": float("inf")}}, "finite number"),
         ({"dataset": IDS, "load": {"kind": "open", "rate_rps": 0}}, "greater than 0"),
         ({"dataset": IDS, "load": {"kind": "open", "rate_rps": 1, "concurrency": 4}}, "Extra inputs"),
         ({"dataset": {**IDS, "output_tokens": 0}, "load": CLOSED}, "greater than or equal to 1"),

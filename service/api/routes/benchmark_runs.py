@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, status
@@ -22,7 +21,7 @@ from service.api.schemas.benchmark_runs import (
     run_detail,
     run_public,
 )
-from service.api.schemas.common import MOST, Page
+from service.api.schemas.common import MOST, GivenInstant, Page
 from service.benchmarks.importing import DEFAULT_LIMITS
 from service.benchmarks.runs import RunSource, RunState
 from service.db import benchmark_files, benchmark_history, benchmarks
@@ -63,7 +62,7 @@ async def list_benchmark_runs(
     benchmark: Annotated[str | None, Query(description="Only of the benchmark of this name.")] = None,
     state: Annotated[RunState | None, Query(description="Only in this state.")] = None,
     source: Annotated[RunSource | None, Query(description="Only Vigil's own, or only imported ones.")] = None,
-    since: Annotated[datetime | None, Query(description="Only accepted or imported from this instant on.")] = None,
+    since: Annotated[GivenInstant | None, Query(description="Only accepted or imported from this instant on.")] = None,
 ) -> Page[BenchmarkRunPublic]:
     """List the runs, newest first, each with the most important numbers of its points of load."""
     async with parts.control.database.read() as session:
@@ -74,7 +73,7 @@ async def list_benchmark_runs(
             benchmark=benchmark,
             state=state,
             source=source,
-            since=(since if since.tzinfo else since.replace(tzinfo=UTC)) if since else None,
+            since=since,
         )
         rows = await benchmarks.list_runs(session, page, wanted)
         items = await with_surroundings(session, rows.items)

@@ -1,6 +1,5 @@
 """Operations and transitions: what was asked for, and what happened."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, status
@@ -12,7 +11,7 @@ from service.api.access import GuardedRoute, needs
 from service.api.dependencies import ActorNeeded, Id, IdempotencyKey, PageNeeded, PartsNeeded
 from service.api.idempotency import Answer, carry_out
 from service.api.problems import problems
-from service.api.schemas.common import Page
+from service.api.schemas.common import GivenInstant, Page
 from service.api.schemas.history import OperationPublic, TransitionPublic, operation_public, transition_public
 from service.api.schemas.judgements import FindingPublic, finding_public
 from service.db import findings as finding_queries
@@ -130,7 +129,7 @@ async def list_transitions(
     node: Annotated[str | None, Query(description="Only of this node and its servers.")] = None,
     launch: Annotated[str | None, Query(description="Only of this launch, by its id.")] = None,
     reason: Annotated[Reason | None, Query(description="Only for this reason.")] = None,
-    since: Annotated[datetime | None, Query(description="Only from this instant on.")] = None,
+    since: Annotated[GivenInstant | None, Query(description="Only from this instant on.")] = None,
 ) -> Page[TransitionPublic]:
     """List the transitions, newest first: what changed, why, by whom, on what evidence."""
     async with parts.control.database.read() as session:
@@ -140,7 +139,7 @@ async def list_transitions(
             node_id=(await node_queries.get_node(session, node)).id if node else None,
             launch_id=launch,
             reason=reason,
-            since=(since if since.tzinfo else since.replace(tzinfo=UTC)) if since else None,
+            since=since,
         )
         rows = await history.list_transitions(session, page, wanted)
     return Page(items=[transition_public(row) for row in rows.items], next_cursor=rows.next_cursor)

@@ -17,7 +17,7 @@ class BenchmarkRunCreate(Request):
 
     server: str = Field(description="The name or id of a server that is ready.", examples=["llama"])
     benchmark: str = Field(description="The name or id of a benchmark, or a preset's name.", examples=["smoke"])
-    repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = Field(
+    repeats: Annotated[int, Field(strict=True, ge=1, le=MAX_REPEATS)] = Field(
         default=DEFAULT_REPEATS,
         description="How often each point of load is measured; fewer than five often leave a difference unproven.",
     )

@@ -1,8 +1,18 @@
 """Shapes that several resources share."""
 
+import re
+from datetime import UTC, datetime
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 from pydantic.config import JsonDict
 
 from service.ids import NAME_PATTERN
@@ -12,6 +22,28 @@ MOST = 2**31 - 1
 """The largest whole number that is taken where nothing narrower is meant: every database has room for it."""
 MOST_BYTES = 2**63 - 1
 """The same for a place in a file."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def _is_dated(value: object) -> object:
+    """Refuse a number, which would be read as seconds since 1970: `since=2026` is meant otherwise."""
+    if isinstance(value, datetime) or (isinstance(value, str) and _DATE.match(value)):
+        return value
+    raise ValueError("an instant is written as 2026-11-29T16:04:05Z")
+
+
+def _as_utc(instant: datetime) -> datetime:
+    """Return an instant in UTC; one without an offset is taken as UTC, one that UTC has no date for is refused."""
+    try:
+        return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
+    except OverflowError as error:
+        raise ValueError("the instant lies outside the years 1 to 9999") from error
+
+
+GivenInstant = Annotated[datetime, BeforeValidator(_is_dated), AfterValidator(_as_utc)]
+"""An instant in a query; one without an offset is taken as UTC."""
+GivenAwareInstant = Annotated[AwareDatetime, BeforeValidator(_is_dated), AfterValidator(_as_utc)]
+"""An instant in a body, with its offset."""
 Name = Annotated[
     str,
     StringConstraints(pattern=NAME_PATTERN),

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, Field, StringConstraints, model_validator
+from pydantic import BaseModel, Field, StrictBool, StringConstraints, model_validator
 
 from service.api.schemas.common import Name, Request, shown
 from service.api.schemas.nodes import AbsolutePath
@@ -43,7 +43,7 @@ class DraftRenameCreate(Request):
         description="Old name to new name; what is not named keeps its name.",
         examples=[{"layers.0.hidden_norm.weight": "midlayer.hidden_norm.weight"}],
     )
-    dry_run: bool = Field(default=False, description="Only say what would be renamed.")
+    dry_run: StrictBool = Field(default=False, description="Only say what would be renamed.")
 
     @model_validator(mode="after")
     def _one_reason(self) -> Self:

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, StringConstraints, model_validator
+from pydantic import BaseModel, Field, StrictBool, StringConstraints, model_validator
 
 from service.api.schemas.common import Name, Request, shown
 from service.clock import Instant
@@ -14,11 +14,13 @@ from service.operations.live import LiveNode
 from service.remote.messages import GpuHoldersFact
 
 Address = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:_-]{0,252}$"), Field(examples=["gpu1.example.net"])
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9:_-]{0,62}(\.[A-Za-z0-9:_-]{1,63})*\.?$", max_length=253),
+    Field(examples=["gpu1.example.net"]),
 ]
 UserName = Annotated[str, StringConstraints(pattern=r"^[a-z_A-Z][a-zA-Z0-9_.-]{0,63}$"), Field(examples=["ops"])]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[^\x00\r\n]{0,4095}$")]
-PortNumber = Annotated[int, Field(ge=1, le=65535)]
+PortNumber = Annotated[int, Field(strict=True, ge=1, le=65535)]
 
 
 class KeyFileCredential(Request):
@@ -72,7 +74,7 @@ class NodeCreate(Request):
     user: UserName
     credential: Credential
     jump: JumpHost | None = None
-    trust_on_first_use: bool = Field(
+    trust_on_first_use: StrictBool = Field(
         default=False, description="Pin the host key that is offered now, without comparing its fingerprint."
     )
     engines: list[AbsolutePath] = Field(

@@ -21,12 +21,12 @@ class PreflightCreate(Request):
         default=None, description="A server that exists: its next launch, as if the present one were gone."
     )
     profile: Name | None = None
-    version: Annotated[int, Field(ge=1, le=MOST)] | None = Field(
+    version: Annotated[int, Field(strict=True, ge=1, le=MOST)] | None = Field(
         default=None, description="The newest by default; of a server its own."
     )
     node: Name | None = None
     gpus: Annotated[list[GpuSelector], Field(min_length=1, max_length=64)] | None = None
-    gpu_count: Annotated[int, Field(ge=0, le=64)] | None = Field(
+    gpu_count: Annotated[int, Field(strict=True, ge=0, le=64)] | None = Field(
         default=None, description="The profile's count by default."
     )
     port: PortNumber | None = Field(default=None, description="By default the first of the node's not given away.")

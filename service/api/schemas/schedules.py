@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, StrictBool
 
 from service.api.schemas.common import Name, Request, shown
 from service.benchmarks.cron import parse_cron
@@ -29,7 +29,7 @@ CronText = Annotated[
     ),
 ]
 TimeZone = Annotated[str, Field(min_length=1, max_length=60, examples=["UTC", "Europe/Berlin"])]
-Repeats = Annotated[int, Field(ge=1, le=MAX_REPEATS)]
+Repeats = Annotated[int, Field(strict=True, ge=1, le=MAX_REPEATS)]
 
 
 class ScheduleCreate(Request):
@@ -51,7 +51,7 @@ class ScheduleCreate(Request):
     server: str = Field(description="The name or id of the server.")
     benchmark: str = Field(description="The name or id of a workload that was defined, or the name of a shipped one.")
     repeats: Repeats = DEFAULT_REPEATS
-    is_paused: bool = False
+    is_paused: StrictBool = False
 
 
 class ScheduleUpdate(Request):
@@ -62,7 +62,7 @@ class ScheduleUpdate(Request):
     cron: CronText | None = None
     timezone: TimeZone | None = None
     repeats: Repeats | None = None
-    is_paused: bool | None = None
+    is_paused: StrictBool | None = None
 
 
 class SchedulePublic(BaseModel):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, StrictBool, StrictStr, model_validator
 
 from service.api.schemas.acceptance import AcceptancePublic, acceptance_public
 from service.api.schemas.checks import PreflightBrief
@@ -34,7 +34,7 @@ from service.sglang.checks import CheckCode
 from service.sglang.phases import Phase
 
 GpuSelector = Annotated[
-    Annotated[int, Field(le=MOST)] | str,
+    Annotated[int, Field(strict=True, le=MOST)] | StrictStr,
     Field(description="The index of a GPU on its node, or its uuid.", examples=[0, "GPU-4f2c…"]),
 ]
 
@@ -56,18 +56,20 @@ class ServerCreate(Request):
 
     name: Name
     profile: Name
-    version: Annotated[int, Field(ge=1, le=MOST)] | None = Field(default=None, description="The newest by default.")
+    version: Annotated[int, Field(strict=True, ge=1, le=MOST)] | None = Field(
+        default=None, description="The newest by default."
+    )
     node: Name
     gpus: Annotated[list[GpuSelector], Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="These GPUs and no others."
     )
-    gpu_count: Annotated[int, Field(ge=0, le=64)] | None = Field(
+    gpu_count: Annotated[int, Field(strict=True, ge=0, le=64)] | None = Field(
         default=None, description="So many free GPUs, chosen at each launch; the profile's count by default."
     )
     port: PortNumber | None = Field(
         default=None, description="By default the first of the node's ports not given away."
     )
-    launch: bool = Field(default=False, description="Launch it at once, if the checks of a preflight pass.")
+    launch: StrictBool = Field(default=False, description="Launch it at once, if the checks of a preflight pass.")
     override: Override = Field(default_factory=list)
 
 
@@ -76,7 +78,7 @@ class LaunchWish(Request):
 
     model_config = shown({"version": 2}, {"override": ["node_disk"]})
 
-    version: Annotated[int, Field(ge=1, le=MOST)] | None = Field(
+    version: Annotated[int, Field(strict=True, ge=1, le=MOST)] | None = Field(
         default=None, description="The profile's version from now on; by default it stays as it was."
     )
     override: Override = Field(default_factory=list)
@@ -94,7 +96,7 @@ class ServerAdopt(Request):
 
     name: Name = Field(description="The name of the new server, and of the profile that its command line makes.")
     node: Name
-    pid: Annotated[int, Field(ge=2, le=MOST)] = Field(
+    pid: Annotated[int, Field(strict=True, ge=2, le=MOST)] = Field(
         description="Of its main process, as the node's inventory lists it."
     )
 

@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from service.access.roles import Role
-from service.api.schemas.common import Name, Request, shown
+from service.api.schemas.common import GivenAwareInstant, Name, Request, shown
 from service.clock import Instant
 from service.db.tables import Token
 
@@ -17,7 +17,7 @@ class TokenCreate(Request):
 
     name: Name = Field(description="Stands as `token:<name>` with everything that is done with the token.")
     role: Role
-    expires_at: AwareDatetime | None = Field(
+    expires_at: GivenAwareInstant | None = Field(
         default=None, description="From then on it is refused; null: it is valid until it is revoked."
     )
 
