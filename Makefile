@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 ENGINES := 0.5.23 0.5.16 0.5.10.post1
 
-.PHONY: setup demo test check test-engine test-engines test-web web screenshots openapi release-document lock score fuzz \
+.PHONY: setup demo test check test-engine test-engines test-web web screenshots openapi release-document lock score fuzz fuzz-api \
     bench-detection bench-start-overhead bench-watch-fleet bench-verdict-matrix bench-read-log bench-metrics-scrape \
     bench-benchmark-statistics bench-event-readers bench-api-speed bench-soak
 
@@ -75,3 +75,7 @@ bench-detection bench-start-overhead bench-watch-fleet bench-verdict-matrix benc
 
 fuzz: setup
 	@PYTHONPATH=. $(PYTHON) tools/fuzz_log_reader.py --seconds 600
+
+# Made-up requests to every operation of the API, on the embedded fleet; `make test` has a short run of it.
+fuzz-api: setup
+	@$(PYTHON) -m tests.fuzz

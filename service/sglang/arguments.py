@@ -5,7 +5,9 @@ import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
-ArgumentValue: TypeAlias = bool | int | float | str | list[int | float | str] | dict[str, object] | None
+from pydantic import StrictFloat, StrictInt
+
+ArgumentValue: TypeAlias = bool | int | float | str | list[StrictInt | StrictFloat | str] | dict[str, object] | None
 
 SECRET_ARGUMENTS = frozenset({"api-key", "admin-api-key", "ssl-keyfile-password"})
 """Arguments whose value is a secret."""

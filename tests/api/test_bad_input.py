@@ -291,6 +291,11 @@ async def test_a_number_is_no_text_and_neither_true_nor_false(api: Api, value: o
         assert (status, problem["code"]) == (422, "invalid_input"), (path, body, problem)
 
 
+async def test_true_in_a_list_of_an_argument_does_not_become_a_number(api: Api) -> None:
+    recipe = {"python": "/opt/python", "model_path": "/m", "gpu_count": 1, "server_args": {"cuda-graph-bs": [1, True]}}
+    assert (await api.call("POST", "/profiles", {"name": "p", "recipe": recipe}))[1]["code"] == "invalid_input"
+
+
 @pytest.mark.parametrize("value", ["yes", "true", 1, 0])
 async def test_a_flag_is_true_or_false(api: Api, value: object) -> None:
     for path, body in (

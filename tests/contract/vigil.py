@@ -6,25 +6,29 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import httpx2
 
 START_DEADLINE_S = 30
+SERVE = (sys.executable, "-m", "service", "serve")
 
 
 class Vigil:
     """`vigil serve` on a free port of loopback, with its state in one directory."""
 
-    def __init__(self, directory: Path, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, environment: Mapping[str, str] | None = None, command: Sequence[str] = SERVE
+    ) -> None:
         directory.mkdir(mode=0o700, exist_ok=True)
         self.directory = directory
         self.port = free_port()
         self.log = directory / "service.log"
         self.http = httpx2.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60, trust_env=False)
         self._environment = dict(environment or {})
+        self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -58,7 +62,7 @@ class Vigil:
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "service", "serve"],
+                self._command,
                 env={**os.environ, **settings},
                 stdout=log,
                 stderr=log,
@@ -98,6 +102,12 @@ class Vigil:
         answer = self.http.post(f"/api/v1{path}", json=body, headers=headers)
         assert answer.status_code == expect, f"{answer.status_code}: {answer.text}"
         return answer.json() if answer.content else None
+
+    def put(self, path: str, body: object) -> Any:
+        """Return the document of a PUT that must succeed."""
+        answer = self.http.put(f"/api/v1{path}", json=body)
+        assert answer.status_code == 200, f"{answer.status_code}: {answer.text}"
+        return answer.json()
 
     def wait(self, server: str, *, until: str = "ready", timeout_s: float = 120, expect: int = 200) -> Any:
         """Wait by the API's own wait."""
