@@ -78,6 +78,12 @@ def processes_of_launch(launch_id: str) -> list[int]:
     return found
 
 
+def parents_of_launch(launch_id: str) -> list[int]:
+    """Return the main processes of a launch's engine, which start the others."""
+    marked = {pid: title(pid) for pid in processes_of_launch(launch_id)}
+    return [pid for pid, text in marked.items() if "launch_server" in text and "supervisor" not in text]
+
+
 def end(pid: int, how: signal.Signals) -> None:
     """Send a signal to a process of the test's own engine."""
     os.kill(pid, how)
