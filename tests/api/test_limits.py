@@ -174,7 +174,8 @@ async def listening(tmp_path: Path) -> AsyncIterator[uvicorn.Server]:
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = server_of(Settings(access=Access.OPEN, state_dir=tmp_path, port=port, body_deadline_s=0.3))
+    limits = {"body_deadline_s": 0.3, "head_deadline_s": 0.5}
+    server = server_of(Settings(access=Access.OPEN, state_dir=tmp_path, port=port, **limits))  # type: ignore[arg-type]
     serving = asyncio.create_task(server.serve())
     async with asyncio.timeout(30):
         while not server.started:
@@ -226,3 +227,52 @@ async def test_a_wait_whose_caller_is_gone_frees_its_seat(
     async with asyncio.timeout(10):
         while parts.gate.seats.count():
             await asyncio.sleep(0.02)
+
+
+async def drip(server: uvicorn.Server, first: bytes, then: bytes) -> bytes:
+    """Send bytes, then one more again and again, until the service closes the connection; returns what it said."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.config.port)
+    writer.write(first)
+    answer = asyncio.create_task(reader.read())
+    try:
+        async with asyncio.timeout(15):
+            while not answer.done():
+                writer.write(then)
+                await asyncio.sleep(0.1)
+            return await answer
+    except ConnectionError:
+        return b""
+    finally:
+        answer.cancel()
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"GET /healthz HTTP/1.1\r\nHost: loc",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /healthz HTTP/1.1\r\nHost: loc",
+        b"PUT /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90000\r\n\r\n",
+    ],
+    ids=["head", "head after an answer", "body that is not read"],
+)
+async def test_who_never_comes_to_an_end_is_hung_up_on(listening: uvicorn.Server, begun: bytes) -> None:
+    await drip(listening, begun, b"a")
+
+
+async def test_slow_callers_keep_nobody_else_waiting_and_do_not_stay(listening: uvicorn.Server) -> None:
+    head = b"POST /api/v1/profiles HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    callers = [asyncio.create_task(drip(listening, head + b"X-Slow: ", b"a")) for _ in range(200)]
+    callers += [asyncio.create_task(drip(listening, head + b"Content-Length: 9000\r\n\r\n{", b" ")) for _ in range(200)]
+    async with asyncio.timeout(10):
+        while len(listening.server_state.connections) < 350:
+            await asyncio.sleep(0.01)
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{listening.config.port}", timeout=3) as http:
+        for number in range(10):
+            body = {"name": f"p-{number}", "recipe": RECIPE}
+            assert (await http.post("/api/v1/profiles", json=body)).status_code == 201
+    said = await asyncio.gather(*callers)
+    assert sum(answer.startswith(b"HTTP/1.1 408 ") for answer in said) >= 150, "who began a body is told why"
+    async with asyncio.timeout(10):
+        while listening.server_state.connections:
+            await asyncio.sleep(0.05)
