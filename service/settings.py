@@ -32,6 +32,8 @@ class Settings(BaseSettings):
     """The first admin's token, where it shall not be made and printed; 32 characters or more. Only its hash is kept."""
     max_body_bytes: int = Field(default=2**20, ge=1024)
     """How long the body of a request may be."""
+    head_deadline_s: float = Field(default=10, gt=0)
+    """How long the head of a request may take to arrive, from the connection or from the answer before it."""
     body_deadline_s: float = Field(default=30, gt=0)
     """How long the body of a request may take to arrive."""
     max_streams: int = Field(default=2000, ge=1)

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from service import logs
 from service.api.dependencies import Parts
 from service.app import create_app
+from service.cli.wire import protocol_with
 from service.db.holding import require_free
 from service.operations.opening import require_safe
 from service.settings import Settings
@@ -38,6 +39,7 @@ def server_of(settings: Settings) -> uvicorn.Server:
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=GRACE_S,
+        http=protocol_with(settings.head_deadline_s),
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
     )
     return _Server(config, app)
