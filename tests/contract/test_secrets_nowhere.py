@@ -14,6 +14,7 @@ import pytest
 
 from service.access.tokens import digest_of
 from tests.contract.site import Site
+from tests.contract.test_events_survive import Post
 from tests.contract.vigil import Vigil
 
 SECRETS = {
@@ -28,6 +29,16 @@ SECRETS = {
     "misplaced_variable": "hf_misplaced_variable_0123456789",
     "malformed": "secret-in-a-body-that-is-no-json-0123456789",
     "unknown_field": "secret-in-a-field-that-is-unknown-0123456789",
+    "misplaced_signature": "a-signature-in-the-place-of-a-reference-0123456789",
+    "login": "a-password-in-an-address-0123456789",
+    "unusable": "a-secret-in-a-file-that-others-may-read-0123456789",
+}
+
+
+WORKLOAD = {
+    "dataset": {"kind": "random_ids", "input_tokens": 16, "output_tokens": 8},
+    "load": {"kind": "closed", "concurrency": 2},
+    "num_prompts": 4,
 }
 
 
@@ -73,6 +84,7 @@ def vigil(tmp_path: Path) -> Iterator[Vigil]:
         "VIGIL_ACCESS": "token",
         "VIGIL_ADMIN_TOKEN": SECRETS["admin"],
         "VIGIL_LOG_LEVEL": "DEBUG",
+        "VIGIL_WEBHOOK_NETWORKS": '["127.0.0.0/8"]',
         "TEST_API_KEY": SECRETS["api_key"],
         "TEST_WEBHOOK": SECRETS["webhook"],
     }
@@ -82,21 +94,36 @@ def vigil(tmp_path: Path) -> Iterator[Vigil]:
         yield service
 
 
-def test_a_secret_is_found_nowhere(vigil: Vigil, site: Site, tmp_path: Path) -> None:
+@pytest.fixture
+def post() -> Iterator[Post]:
+    made = Post()
+    yield made
+    made.close()
+
+
+def test_a_secret_is_found_nowhere(vigil: Vigil, site: Site, post: Post, tmp_path: Path) -> None:
     ears = Ears(vigil)
     secrets = dict(SECRETS)
     node = site.node()
     secrets["ssh_key"] = Path(node["credential"]["path"]).read_text().splitlines()[2]
     made = vigil.post("/tokens", {"name": "ops", "role": "operator"}, expect=201, key="k1")
     secrets["token"] = made["token"]
-    signed = vigil.post("/webhooks", {"url": "http://127.0.0.1:9/x"}, expect=422)
-    assert signed["code"]
+    secrets["signature"] = vigil.post("/webhooks", {"url": post.url}, expect=201, key="k2")["secret"]
+    ears.ask("POST", "/api/v1/webhooks", json={"url": post.url}, headers={"Idempotency-Key": "k2"})
     take_in(vigil, site, node)
     misplace(ears, secrets)
     launch = bring_up(vigil, site, secrets, tmp_path)
     ears.look_at_processes("ready")
+    run = measure(vigil, ears)
+    refuse_unusable(vigil, ears, site, secrets, tmp_path)
     wait_by_command(vigil, secrets["token"], ears)
-    crawl(ears, vigil, {"node": site.name, "launch": launch["id"], "operation": operation(vigil), "token": "ops"})
+    crawl(
+        ears,
+        vigil,
+        {"node": site.name, "launch": launch["id"], "operation": operation(vigil), "token": "ops", "run": run},
+    )
+    keep_deliveries(vigil, ears, post)
+    back_up(vigil)
     ears.look_at_files("running")
     vigil.post("/servers/one/stop", expect=202)
     vigil.wait("one", until="stopped")
@@ -131,6 +158,12 @@ def misplace(ears: Ears, secrets: dict[str, str]) -> None:
     headers = {"Content-Type": "application/json"}
     torn = f'{{"name": "{secrets["malformed"]}'
     assert ears.ask("POST", "/api/v1/profiles", content=torn, headers=headers).status_code == 422
+    for hook in (
+        {"url": "https://192.0.2.1/x", "secret": secrets["misplaced_signature"]},
+        {"url": "https://192.0.2.1/x", "secret": {"value": secrets["misplaced_signature"]}},
+        {"url": f"https://ops:{secrets['login']}@192.0.2.1/x"},
+    ):
+        assert ears.ask("POST", "/api/v1/webhooks", json=hook).status_code == 422
     password = {"name": "n", "address": "h", "user": "u", "credential": {"kind": "password", "x": secrets["malformed"]}}
     assert ears.ask("POST", "/api/v1/nodes", json=password).status_code == 422
 
@@ -154,6 +187,48 @@ def bring_up(vigil: Vigil, site: Site, secrets: dict[str, str], tmp_path: Path) 
     vigil.post("/webhooks", hook, expect=201)
     assert {row["actor"] for row in vigil.get("/operations")["items"]} == {"token:ops"}
     return server["launch"]
+
+
+def measure(vigil: Vigil, ears: Ears) -> str:
+    """Measure the server by its engine's client, which needs the key; returns the run."""
+    vigil.post("/benchmarks", {"name": "small", "workload": WORKLOAD}, expect=201)
+    run = str(vigil.post("/benchmark-runs", {"server": "one", "benchmark": "small"}, expect=202)["id"])
+    looks = 0
+    while (found := vigil.get(f"/benchmark-runs/{run}"))["state"] == "running":
+        looks += 1
+        ears.look_at_processes(f"measuring {looks}")
+    assert found["state"] == "succeeded", found["problem"]
+    assert ears.where("--num-prompts"), "the client was seen"
+    return run
+
+
+def refuse_unusable(vigil: Vigil, ears: Ears, site: Site, secrets: dict[str, str], tmp_path: Path) -> None:
+    """Launch with a secret that lies open: the start fails, and says why without it."""
+    file = tmp_path / "open-token"
+    file.write_text(secrets["unusable"])
+    file.chmod(0o644)
+    recipe = {**site.recipe(), "secret_env": {"HF_TOKEN": {"file": str(file)}}}
+    vigil.post("/profiles", {"name": "two", "recipe": recipe}, expect=201)
+    ears.ask("POST", "/api/v1/preflights", json={"profile": "two", "node": site.name})
+    ears.ask("POST", "/api/v1/servers", json={"name": "two", "profile": "two", "node": site.name, "launch": True})
+    vigil.http.post("/api/v1/servers", json={"name": "two", "profile": "two", "node": site.name})
+    ears.ask("GET", "/api/v1/servers/two/wait?timeout_s=60")
+    ears.ask("GET", "/api/v1/servers/two")
+    assert "open-token" in b"".join(ears.heard.values()).decode("utf-8", "replace"), "what is wrong was said"
+
+
+def keep_deliveries(vigil: Vigil, ears: Ears, post: Post) -> None:
+    """Keep what a webhook was told, headers included."""
+    vigil.until("the webhook was told that it is ready", lambda: any(b"became_ready" in item.body for item in post.got))
+    for number, delivery in enumerate(post.got):
+        ears.keep(f"delivery {number}", repr(delivery.headers).encode() + delivery.body)
+
+
+def back_up(vigil: Vigil) -> None:
+    """Write a backup into the state directory, where the files are looked at."""
+    environment = {**os.environ, "VIGIL_STATE_DIR": str(vigil.directory)}
+    command = [sys.executable, "-m", "service", "backup", str(vigil.directory / "backup.db")]
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=60)
 
 
 def operation(vigil: Vigil) -> str:
