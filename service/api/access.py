@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
@@ -16,6 +16,7 @@ from service.access.roles import ANYBODY, Caller, Role
 from service.access.tokens import token_in
 from service.api.limits import Seats, with_body
 from service.api.problems import with_problems
+from service.api.turns import Turns
 from service.errors import BodyTooSlow, Forbidden, TooLarge, Unauthenticated, VigilError
 from service.logs import EventLog
 from service.operations.token_book import TokenBook
@@ -96,7 +97,8 @@ class GuardedRoute(APIRoute):
                 return await handle(request)
             full = await _with_body(request, limits, gate.settings)
             request.state.caller = await gate.admit(request, role)  # the body may have taken its time
-            response = await handle(full)
+            async with _turn(gate, request):
+                response = await handle(full)
             gate.note_change(request, response)
             return response
 
@@ -107,6 +109,17 @@ class GuardedRoute(APIRoute):
             return ()
         is_reading = set(options.get("methods") or ()) <= _READING
         return (*EVERYWHERE, *(() if is_reading else (TooLarge, BodyTooSlow)))
+
+
+def _turn(gate: "Gate", request: Request) -> AbstractAsyncContextManager[None]:
+    """Let a request with an idempotency key wait for one with the same key, whose answer is then its own.
+
+    Otherwise the second would be refused for what the first has just done: its name is taken, its GPUs are held.
+    """
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return nullcontext()
+    return gate.turns.of((caller_of(request).key, request.method, request.url.path, key))
 
 
 async def _with_body(request: Request, limits: BodyLimits | None, settings: Settings) -> Request:
@@ -133,6 +146,7 @@ class Gate:
     settings: Settings
     tokens: TokenBook
     seats: Seats = field(init=False)
+    turns: Turns = field(init=False, default_factory=Turns)
     _refused: int = 0
     _refused_told_s: float = -1.0
 
