@@ -1,6 +1,7 @@
 """Bad input: a clear problem with a stable code, nothing half-done, nothing lost."""
 
 import asyncio
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,33 @@ async def test_a_key_file_that_others_may_read(api: Api, tmp_path: Path) -> None
         api, "POST", "/nodes", node(credential={"kind": "key_file", "path": str(key)}), 422, "credential_unusable"
     )
     assert "mode 644" in problem["detail"]
+
+
+async def test_a_key_file_of_a_user_who_is_not_there(api: Api) -> None:
+    credential = {"kind": "key_file", "path": "~nobody-of-this-name/key"}
+    await assert_problem(api, "POST", "/nodes", node(credential=credential), 422, "credential_unusable")
+    await api.add_node()
+    await assert_problem(api, "PATCH", "/nodes/atlas", {"credential": credential}, 422, "credential_unusable")
+
+
+@pytest.mark.parametrize("text", ["\\ud800", "\\u0000"])
+async def test_characters_that_no_file_or_command_takes(api: Api, text: str) -> None:
+    recipe = {"python": "/opt/python", "model_path": "/m", "gpu_count": 0}
+    bodies: list[tuple[str, dict[str, Any]]] = [
+        ("/nodes", node(credential={"kind": "key_file", "path": "/@"})),
+        ("/profiles", {"name": "p", "recipe": {**recipe, "model_path": "/@"}}),
+        ("/profiles", {"name": "q", "recipe": {**recipe, "env": {"A": "@"}}}),
+        ("/profiles", {"name": "r", "recipe": {**recipe, "server_args": {"chat-template": "@"}}}),
+        ("/servers", {"name": "s", "profile": "p", "node": "n", "gpus": ["@"]}),
+        ("/schedules", {"name": "c", "server": "s", "benchmark": "@", "cron": "0 3 * * *"}),
+        ("/schedules", {"name": "c", "server": "s", "benchmark": "b", "cron": "0 3 * * *", "timezone": "@"}),
+        ("/webhooks", {"url": "https://a.example/@"}),
+    ]
+    for path, body in bodies:
+        content = json.dumps(body).replace("@", text)
+        headers = {"Content-Type": "application/json"}
+        answer = await api.http.post(f"/api/v1{path}", content=content, headers=headers)
+        assert 400 <= answer.status_code < 500, (path, content, answer.status_code, answer.text)
 
 
 async def test_a_closed_port(api: Api) -> None:
