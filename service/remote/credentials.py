@@ -11,11 +11,15 @@ def check_key_file(path: str) -> Path:
 
     OpenSSH's own rule: nobody but the owner may have any access to a private key.
     """
-    key = Path(path).expanduser()
     try:
+        key = Path(path).expanduser()
         mode = key.stat().st_mode
     except OSError as error:
         raise CredentialUnusable(f"the key file {path} cannot be read: {error.strerror or error}", path=path) from error
+    except RuntimeError as error:  # of expanduser
+        raise CredentialUnusable(
+            f"the key file {path} lies in the home of a user who is not there", path=path
+        ) from error
     if not stat.S_ISREG(mode):
         raise CredentialUnusable(f"{path} is not a file", path=path)
     if mode & 0o077:

@@ -125,6 +125,17 @@ async def test_characters_that_no_file_or_command_takes(api: Api, text: str) -> 
         assert 400 <= answer.status_code < 500, (path, content, answer.status_code, answer.text)
 
 
+@pytest.mark.parametrize("depth", [150, 300, 900, 100_000])
+async def test_a_body_that_is_very_deep(api: Api, depth: int) -> None:
+    deep = '{"a":' * depth + "1" + "}" * depth
+    content = (
+        f'{{"name": "p", "recipe": {{"python": "/p", "model_path": "/m", "gpu_count": 0, "server_args": {deep}}}}}'
+    )
+    answer = await api.http.post("/api/v1/profiles", content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code in {201, 422}, answer.text
+    assert (await api.call("GET", "/profiles"))[0] == 200, "and the list can be read"
+
+
 async def test_a_closed_port(api: Api) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

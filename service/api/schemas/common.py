@@ -1,6 +1,7 @@
 """Shapes that several resources share."""
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Generic, TypeVar
 
@@ -12,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    model_validator,
 )
 from pydantic.config import JsonDict
 
@@ -22,6 +24,8 @@ MOST = 2**31 - 1
 """The largest whole number that is taken where nothing narrower is meant: every database has room for it."""
 MOST_BYTES = 2**63 - 1
 """The same for a place in a file."""
+MOST_LEVELS = 64
+"""How deep a body may be nested: what is deeper can be read, but not checked or written."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -52,9 +56,44 @@ Name = Annotated[
 
 
 class Request(BaseModel):
-    """The base of what is sent: a field that is not known is refused, so that no misspelling is lost."""
+    """The base of what is sent: a field that is not known is refused, so that no misspelling is lost.
+
+    So is text that could be kept but neither answered nor handed on: half a pair of surrogates, which JSON can escape
+    and UTF-8 cannot write, and U+0000, which no command, file name or PostgreSQL takes.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_writable(cls, given: object) -> object:
+        if any("\0" in text or not _is_utf8(text) for text in _texts(given)):
+            raise ValueError("text may not hold U+0000 or half of a surrogate pair")
+        return given
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every text in a JSON value, names of fields included; ValueError where it is deeper than `MOST_LEVELS`."""
+    left = [(value, 0)]
+    while left:
+        item, level = left.pop()
+        if level > MOST_LEVELS:
+            raise ValueError(f"it is nested in more than {MOST_LEVELS} levels")
+        match item:
+            case str() as text:
+                yield text
+            case dict() as fields:
+                left += [(inner, level + 1) for inner in (*fields, *fields.values())]
+            case list() as items:
+                left += [(inner, level + 1) for inner in items]
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def shown(*examples: JsonDict) -> ConfigDict:
