@@ -116,6 +116,24 @@ class Seat:
             raise Unauthenticated("the token was revoked or has expired meanwhile") from None
 
 
+class HeldDownload(StreamingResponse):
+    """A file that sits on a seat for as long as its reader takes; cut off when the token ends."""
+
+    def __init__(self, content: AsyncGenerator[bytes], seat: Seat, *, headers: Mapping[str, str]) -> None:
+        super().__init__(content, media_type="application/octet-stream", headers=headers)
+        self._content = content
+        self._seat = seat
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the content; a reader whose token ends sees that it is not whole, since its last chunk is missing."""
+        try:
+            with suppress(Unauthenticated):
+                async with self._seat:
+                    await super().__call__(scope, receive, send)
+        finally:
+            await self._content.aclose()
+
+
 class HeldStream(StreamingResponse):
     """A stream of server-sent events that sits on a seat for as long as it lasts."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, MutableMapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +14,7 @@ import uvicorn
 from sqlalchemy import update
 
 from service.access.roles import Caller, Role
-from service.api.limits import Seats
+from service.api.limits import HeldDownload, Seats
 from service.api.routes import waiting
 from service.cli.serving import server_of
 from service.db.tables import Server
@@ -23,6 +23,7 @@ from service.servers.states import Desired, State
 from service.settings import Access, Settings
 from tests.api.conftest import RECIPE, Api
 from tests.api.guarded import ADMIN, Guarded, guarded_app
+from tests.benchmarks.tool_files import sglang_line
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 ALICE = Caller("token:alice", "tk_a", Role.VIEWER)
@@ -140,6 +141,47 @@ async def add_starting_server(guarded: Guarded) -> None:
     assert placed.status_code == 201
     async with guarded.api.parts.control.database.write() as session:
         await session.execute(update(Server).values(state=State.STARTING, desired=Desired.RUNNING))
+
+
+async def test_a_download_takes_a_seat_for_as_long_as_it_lasts(guarded: Guarded) -> None:
+    await add_starting_server(guarded)
+    alice = await guarded.grant(Role.VIEWER, "alice")
+    run = (await guarded.ask("POST", "/benchmark-runs/import", ADMIN, content=sglang_line())).json()["id"]
+    assert (await guarded.ask("GET", f"/benchmark-runs/{run}/raw", alice)).status_code == 200
+    assert guarded.api.parts.gate.seats.count() == 0
+    waits = [await start_waiting(guarded, alice) for _ in range(2)]
+    refused = await guarded.ask("GET", f"/benchmark-runs/{run}/raw", alice)
+    assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
+    for wait in waits:
+        wait.cancel()
+    await asyncio.gather(*waits, return_exceptions=True)
+
+
+async def test_a_download_whose_token_ends_is_cut_off() -> None:
+    seats, sent, closed = Seats(most=9, most_per_caller=9), [], []
+
+    async def content() -> AsyncGenerator[bytes]:
+        try:
+            yield b"first"
+            seats.end(ALICE.key)
+            await asyncio.sleep(60)
+            yield b"second"
+        finally:
+            closed.append(True)
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def receive() -> MutableMapping[str, Any]:
+        await asyncio.sleep(60)
+        return {"type": "http.disconnect"}
+
+    async with asyncio.timeout(5):
+        scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
+        await HeldDownload(content(), seats.take(ALICE, NOW), headers={})(scope, receive, send)
+    assert [message.get("body") for message in sent] == [None, b"first"]
+    assert all(message.get("more_body", True) for message in sent)
+    assert (closed, seats.count()) == ([True], 0)
 
 
 async def test_waits_and_streams_at_once_and_their_end_by_revocation(guarded: Guarded) -> None:

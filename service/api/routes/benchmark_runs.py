@@ -1,6 +1,6 @@
 """Benchmark runs as they are kept: lists, results, files, and the import of what was measured elsewhere."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Annotated
 
@@ -9,9 +9,10 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from service.access.roles import Role
-from service.api.access import BodyLimits, GuardedRoute, needs, takes_body
+from service.api.access import BodyLimits, GuardedRoute, caller_of, needs, takes_body
 from service.api.dependencies import ActorNeeded, Id, IdempotencyKey, PageNeeded, Parts, PartsNeeded
 from service.api.idempotency import Answer, carry_out, find_replay
+from service.api.limits import HeldDownload
 from service.api.problems import problems
 from service.api.schemas.benchmark_runs import (
     BenchmarkRunDetail,
@@ -38,6 +39,7 @@ from service.errors import (
     InvalidInput,
     NotFound,
     ResultFileRejected,
+    TooManyStreams,
 )
 from service.operations import importing
 from service.operations.importing import About
@@ -170,16 +172,17 @@ async def list_benchmark_results(run: Id, parts: PartsNeeded, page: PageNeeded) 
             "description": "The clients' files, secrets masked, one after the other by point and repeat.",
             "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         },
-        **problems(NotFound, InvalidInput),
+        **problems(NotFound, InvalidInput, TooManyStreams),
     },
 )
 @needs(Role.VIEWER)
 async def read_benchmark_files(
     run: Id,
     parts: PartsNeeded,
+    request: Request,
     point: Annotated[int | None, Query(ge=0, le=MOST, description="Only of this point of load, by its index.")] = None,
     repeat: Annotated[int | None, Query(ge=0, le=MOST, description="Only of this repeat, by its index.")] = None,
-) -> StreamingResponse:
+) -> HeldDownload:
     """Read what the clients of a run wrote, as it is kept; of Vigil's own runs this is one JSON object a line.
 
     The run lists its files with their hashes, which are those from before secrets were masked.
@@ -195,7 +198,8 @@ async def read_benchmark_files(
     if not wanted:
         raise NotFound(f"no such file of run {run} is kept")
     headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": f'attachment; filename="{row.id}.jsonl"'}
-    return StreamingResponse(_contents(parts, wanted), media_type="application/octet-stream", headers=headers)
+    seat = parts.gate.seats.take(caller_of(request), parts.control.now())
+    return HeldDownload(_contents(parts, wanted), seat, headers=headers)
 
 
 @router.delete(
@@ -221,7 +225,7 @@ async def delete_benchmark_run(
     return await carry_out(parts, request, key, act)
 
 
-async def _contents(parts: Parts, file_ids: list[int]) -> AsyncIterator[bytes]:
+async def _contents(parts: Parts, file_ids: list[int]) -> AsyncGenerator[bytes]:
     """Yield files one at a time, each with a line's end, so that not all are in memory at once."""
     for file_id in file_ids:
         async with parts.control.database.read() as session:
