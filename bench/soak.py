@@ -84,6 +84,7 @@ async def _soak(directory: Path, service: Service, arguments: argparse.Namespace
     ]
     clients = [asyncio.create_task(_use(service.port, seen, stopping)) for _ in range(arguments.clients)]
     worked_s, busy, began = cpu_s(service.pid), busy_s(), time.monotonic()
+    writes_before = await _writes(service.port)
     while time.monotonic() - began < arguments.seconds:
         await asyncio.sleep(LOOK_EVERY_S)
         seen.looks.append(await _look(service, time.monotonic() - began))
@@ -91,6 +92,7 @@ async def _soak(directory: Path, service: Service, arguments: argparse.Namespace
     wall_s, worked_s = time.monotonic() - began, cpu_s(service.pid) - worked_s
     others_s = busy_s() - busy - worked_s
     cpu = f"CPU {100 * worked_s / wall_s:.0f} % of one core (all else {100 * others_s / wall_s:.0f} %)"
+    writes = [after - before for before, after in zip(writes_before, await _writes(service.port), strict=True)]
     stopping.set()
     await asyncio.gather(*clients, return_exceptions=True)  # what ended one early is among the faults
     last_id = _newest_id(directory)
@@ -102,6 +104,10 @@ async def _soak(directory: Path, service: Service, arguments: argparse.Namespace
     await asyncio.gather(*reading, return_exceptions=True)
     broken = [*_wrong_events(readers, first_id, last_id, left), *_grown(seen.looks), *seen.faults[:20]]
     _print(seen, readers, last_id - first_id, cpu, arguments)
+    count, waited_s, held_s = writes
+    held = f"{1000 * held_s / count:.1f} ms each, {100 * held_s / wall_s:.0f} % of the time"
+    waited = f"{1000 * waited_s / count:.1f} ms for their turn"
+    print(f"\n{count / wall_s:.0f} writes a second took {held}, after waiting {waited}\n")
     for rule in broken:
         print(f"BROKEN: {rule}")
     return 1 if broken else 0
@@ -180,6 +186,14 @@ async def _look(service: Service, at_s: float) -> dict[str, float]:
         "files": len(links) - sum("/vigil.db" in link for link in links),
         "threads": threads - connections,
     }
+
+
+async def _writes(port: int) -> list[float]:
+    """Return how many writes there were, how long they waited for their turn, and how long they took."""
+    async with Wire(port) as wire:
+        page = (await wire.ask("GET", "/metrics")).body.decode()
+    values = dict(line.split(" ") for line in page.splitlines() if line.startswith("vigil_database_write"))
+    return [float(values[f"vigil_database_{name}_total"]) for name in ("writes", "write_wait_seconds", "write_seconds")]
 
 
 def _line(look: dict[str, float]) -> str:

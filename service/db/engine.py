@@ -4,7 +4,9 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from sqlalchemy import event
@@ -15,6 +17,17 @@ from service.db import outbox
 
 READERS_AT_ONCE = 16
 """As many as there are connections to read on; all are kept, since each has a thread of its own."""
+
+
+@dataclass(slots=True)
+class WriteTimes:
+    """How the writers of one process fare, since it started."""
+
+    count: int = 0
+    waited_s: float = 0.0
+    """For their turn, all together."""
+    held_s: float = 0.0
+    """From the begin of a transaction to the end of its commit, all together: one at a time on SQLite."""
 
 
 class Database:
@@ -37,6 +50,7 @@ class Database:
         )
         self._write_sessions = async_sessionmaker(self._write_engine, expire_on_commit=False)
         self._read_sessions = async_sessionmaker(self._read_engine, expire_on_commit=False)
+        self.write_times = WriteTimes()
         self.on_event: Callable[[], None] | None = None
         """Called after each commit that wrote events."""
 
@@ -49,11 +63,22 @@ class Database:
         30 s, which a thousand nodes that are met at once exceed, and lets who comes later overtake who waits. A writer
         that opens a second transaction inside its own waits for itself.
         """
-        async with self._turn, self._write_sessions() as session, session.begin():
-            yield session
-            has_events = await outbox.empty(session)
+        asked_s = perf_counter()
+        async with self._turn:
+            began_s = perf_counter()
+            try:
+                async with self._write_sessions() as session, session.begin():
+                    yield session
+                    has_events = await outbox.empty(session)
+            finally:
+                self._note_times(asked_s, began_s)
         if has_events and self.on_event is not None:
             self.on_event()
+
+    def _note_times(self, asked_s: float, began_s: float) -> None:
+        self.write_times.count += 1
+        self.write_times.waited_s += began_s - asked_s
+        self.write_times.held_s += perf_counter() - began_s
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncSession]:

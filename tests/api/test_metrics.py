@@ -1,5 +1,6 @@
 """The page for Prometheus: what it says is so, under the names and labels of the catalog, and nothing secret."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -32,6 +33,24 @@ async def test_states_are_told_as_0_and_1(api: Api) -> None:
     assert page.value("vigil_node_contact", node="atlas", contact="lost") == 1
     assert page.value("vigil_node_contact", node="atlas", contact="ok") == 0
     assert page.value("process_start_time_seconds") > 1e9
+
+
+async def test_how_long_writers_waited_for_their_turn(api: Api) -> None:
+    before = await scrape(api)
+
+    async def write_for(seconds: float) -> None:
+        async with api.parts.control.database.write():
+            await asyncio.sleep(seconds)
+
+    await asyncio.gather(write_for(0.2), write_for(0.2))
+    after = await scrape(api)
+
+    def grown(name: str) -> float:
+        return after.value(name) - before.value(name)
+
+    assert grown("vigil_database_writes_total") >= 2
+    assert grown("vigil_database_write_seconds_total") >= 0.4
+    assert grown("vigil_database_write_wait_seconds_total") >= 0.2  # the second waits for the first
 
 
 async def test_a_deleted_server_is_told_no_more(api: Api) -> None:

@@ -73,6 +73,9 @@ JOB_DONE = _gauge("vigil_job_last_success_timestamp_seconds", "When a timed job 
 JOB_LATE = _gauge("vigil_job_late", "1 for a timed job that was not done well for more than two intervals.", "job")
 BACKUP_DONE = _gauge("vigil_backup_last_success_timestamp_seconds", "When the newest scheduled backup was made.")
 DATABASE_SIZE = _gauge("vigil_database_size_bytes", "Size of the SQLite database with its log.")
+DATABASE_WRITES = _counter("vigil_database_writes_total", "Write transactions since the start of the service.")
+DATABASE_WAITED = _counter("vigil_database_write_wait_seconds_total", "How long writers waited for their turn.")
+DATABASE_HELD = _counter("vigil_database_write_seconds_total", "How long write transactions took.")
 
 EVENTS = _counter("vigil_events_total", "Events told since the start of the service.", "kind")
 TRANSITIONS = _counter("vigil_transitions_total", "Transitions since the start of the service.", "subject", "reason")

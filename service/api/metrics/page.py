@@ -73,6 +73,9 @@ def _of_the_service(picture: Picture) -> Iterator[list[str]]:
     yield labelled(catalog.JOB_LATE, {(job,): float(job in picture.late_jobs) for job in picture.jobs_done_at})
     yield family(catalog.BACKUP_DONE, [(NO_LABELS, _instant(picture.backup_at))])
     yield family(catalog.DATABASE_SIZE, [(NO_LABELS, picture.database_bytes)])
+    yield family(catalog.DATABASE_WRITES, [(NO_LABELS, float(picture.writes.count))])
+    yield family(catalog.DATABASE_WAITED, [(NO_LABELS, picture.writes.waited_s)])
+    yield family(catalog.DATABASE_HELD, [(NO_LABELS, picture.writes.held_s)])
     yield family(catalog.DELIVERIES_PENDING, [(NO_LABELS, float(picture.deliveries_pending))])
 
 

@@ -1,13 +1,14 @@
 """The fleet at one moment: what the database says and what is known live, read together."""
 
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import process_time
 
 from service.db import nodes as node_queries
 from service.db import overview
+from service.db.engine import WriteTimes
 from service.db.holding import database_file
 from service.db.nodes import NodeContact
 from service.operations import backups
@@ -68,6 +69,7 @@ class Picture:
     late_jobs: frozenset[str]
     backup_at: datetime | None
     database_bytes: int | None
+    writes: WriteTimes
     process: Process
 
 
@@ -95,6 +97,7 @@ async def take(control: Control, *, started_at: datetime) -> Picture:
         late_jobs=frozenset(late_jobs(live, now, is_vital=True) + late_jobs(live, now, is_vital=False)),
         backup_at=backups.newest_at(directory) if directory else None,
         database_bytes=_size_bytes(database_file(control.database.url)),
+        writes=replace(control.database.write_times),
         process=_process(started_at),
     )
 
