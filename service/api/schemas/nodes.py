@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, StrictBool, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, Field, StrictBool, StringConstraints, model_validator
 
 from service.api.schemas.common import Name, Request, shown
 from service.clock import Instant
@@ -13,9 +13,21 @@ from service.operations.enrolling import host_key_of, offered_key
 from service.operations.live import LiveNode
 from service.remote.messages import GpuHoldersFact
 
+LABEL_LENGTH = 63
+
+
+def _with_fit_labels(address: str) -> str:
+    """Refuse what no name server can be asked for, and what would fail only when it is."""
+    labels = address.removesuffix(".").split(".")
+    if not all(0 < len(label) <= LABEL_LENGTH for label in labels):
+        raise ValueError(f"between its dots an address has 1 to {LABEL_LENGTH} characters")
+    return address
+
+
 Address = Annotated[
     str,
-    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9:_-]{0,62}(\.[A-Za-z0-9:_-]{1,63})*\.?$", max_length=253),
+    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:_-]{0,252}$"),
+    AfterValidator(_with_fit_labels),
     Field(examples=["gpu1.example.net"]),
 ]
 UserName = Annotated[str, StringConstraints(pattern=r"^[a-z_A-Z][a-zA-Z0-9_.-]{0,63}$"), Field(examples=["ops"])]
