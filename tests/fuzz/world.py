@@ -55,8 +55,8 @@ def _fleet(root: Path) -> Iterator[EmbeddedFleet]:
     try:
         asyncio.run_coroutine_threadsafe(fleet.start(), loop).result(30)
         yield fleet
-        asyncio.run_coroutine_threadsafe(fleet.close(), loop).result(30)
     finally:
+        asyncio.run_coroutine_threadsafe(fleet.close(), loop).result(30)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
