@@ -1,9 +1,8 @@
 """The database: two engines on one SQLite file, or one pool on PostgreSQL."""
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -13,7 +12,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
-from service.db import outbox
+from service.db import one_step, outbox
 
 READERS_AT_ONCE = 16
 """As many as there are connections to read on; all are kept, since each has a thread of its own."""
@@ -104,7 +103,8 @@ def _frozen(engine: AsyncEngine) -> AsyncEngine:
 
 def _sqlite_engine(url: str, *, is_writer: bool) -> AsyncEngine:
     size = 1 if is_writer else READERS_AT_ONCE
-    engine = create_async_engine(url, connect_args={"timeout": 5}, pool_size=size, max_overflow=0)
+    options = {"timeout": 5, "async_creator_fn": one_step.connect}
+    engine = create_async_engine(url, connect_args=options, pool_size=size, max_overflow=0)
 
     @event.listens_for(engine.sync_engine, "connect")
     def _configure(connection: Any, _record: object) -> None:
@@ -118,21 +118,8 @@ def _sqlite_engine(url: str, *, is_writer: bool) -> AsyncEngine:
             cursor.execute("PRAGMA query_only=ON")
         cursor.close()
 
-    @event.listens_for(engine.sync_engine, "invalidate")
-    def _let_go(connection: Any, _record: object, _error: BaseException | None) -> None:
-        """End the transaction of a connection that is thrown away, because its task was cancelled in a statement.
-
-        SQLAlchemy closes it, but SQLite keeps a connection, and with it the lock, for as long as one of its statements
-        is unfinished: until the garbage collector finds its cursor. Nobody could write meanwhile.
-        """
-        with suppress(sqlite3.Error, asyncio.CancelledError):  # cancelled again, it is on its way all the same
-            connection.rollback()
-
     @event.listens_for(engine.sync_engine, "begin")
     def _begin(connection: Any) -> None:
-        if is_writer:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-        else:  # it takes no lock, so it cannot fail: one step of the connection's thread instead of three
-            connection.connection.run_async(lambda raw: raw.execute("BEGIN"))
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
 
     return engine
