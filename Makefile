@@ -4,7 +4,7 @@ ENGINES := 0.5.23 0.5.16 0.5.10.post1
 
 .PHONY: setup demo test check test-engine test-engines test-web web screenshots openapi release-document lock score fuzz fuzz-api \
     bench-detection bench-start-overhead bench-watch-fleet bench-verdict-matrix bench-read-log bench-metrics-scrape \
-    bench-benchmark-statistics bench-event-readers bench-api-speed bench-soak
+    bench-benchmark-statistics bench-event-readers bench-api-speed bench-soak bench-write-steps
 
 setup:
 	@tools/setup.sh
@@ -70,7 +70,7 @@ score: setup
 
 # The benchmarks; numbers depend on the machine, so compare within one run.
 bench-detection bench-start-overhead bench-watch-fleet bench-verdict-matrix bench-read-log bench-metrics-scrape bench-benchmark-statistics \
-    bench-event-readers bench-api-speed bench-soak: setup
+    bench-event-readers bench-api-speed bench-soak bench-write-steps: setup
 	@PYTHONPATH=. $(PYTHON) bench/$(subst -,_,$(@:bench-%=%)).py
 
 fuzz: setup
