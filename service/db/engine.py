@@ -102,9 +102,13 @@ def _frozen(engine: AsyncEngine) -> AsyncEngine:
 
 
 def _sqlite_engine(url: str, *, is_writer: bool) -> AsyncEngine:
+    """Return an engine on an SQLite file.
+
+    The connection used last is used first: each keeps pages of its own, and in turns all sixteen would fill theirs.
+    """
     size = 1 if is_writer else READERS_AT_ONCE
     options = {"timeout": 5, "async_creator_fn": one_step.connect}
-    engine = create_async_engine(url, connect_args=options, pool_size=size, max_overflow=0)
+    engine = create_async_engine(url, connect_args=options, pool_size=size, max_overflow=0, pool_use_lifo=True)
 
     @event.listens_for(engine.sync_engine, "connect")
     def _configure(connection: Any, _record: object) -> None:
