@@ -1,11 +1,12 @@
 """A statement is one visit to the connection's thread, and all that SQLAlchemy asks of a cursor is as before."""
 
+import gc
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import literal_column, select, text
 from sqlalchemy.exc import IntegrityError
 
 from service.db.engine import Database
@@ -67,3 +68,16 @@ async def test_a_statement_is_one_visit_to_the_thread(tmp_path: Path, monkeypatc
         await cursor.close()
     assert visits == 3
     await connection.close()
+
+
+async def test_a_reader_keeps_few_prepared_statements(database: Database) -> None:
+    before = prepared()
+    for number in range(200):
+        async with database.read() as session:
+            await session.execute(select(literal_column(str(number))))
+    assert prepared() - before <= 40
+
+
+def prepared() -> int:
+    """Return how many prepared statements are kept in this process."""
+    return sum(type(item).__name__ == "Statement" and "sqlite3" in repr(type(item)) for item in gc.get_objects())
