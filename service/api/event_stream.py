@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 
 from starlette.types import Message, Send
 
-from service.api.limits import EVENT_STREAM, HeldStream
+from service.api.limits import HeldStream
 from service.clock import to_text
 from service.logs import EventLog
 from service.operations.control import Control
@@ -21,8 +21,6 @@ _events = EventLog("api")
 
 class EventStream(HeldStream):
     """The answer to a reader of events."""
-
-    media_type = EVENT_STREAM
 
     async def stream_response(self, send: Send) -> None:
         """Send what comes; a reader who takes nothing loses his place."""

@@ -117,40 +117,40 @@ class Seat:
 
 
 class HeldDownload(StreamingResponse):
-    """A file that sits on a seat for as long as its reader takes; cut off when the token ends."""
+    """An answer that sits on a seat for as long as its reader takes; cut off when the token ends."""
 
-    def __init__(self, content: AsyncGenerator[bytes], seat: Seat, *, headers: Mapping[str, str]) -> None:
-        super().__init__(content, media_type="application/octet-stream", headers=headers)
+    media_type = "application/octet-stream"
+
+    def __init__(self, content: AsyncGenerator[bytes], seat: Seat, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(content, headers=headers)
         self._content = content
         self._seat = seat
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the content; a reader whose token ends sees that it is not whole, since its last chunk is missing."""
-        try:
-            with suppress(Unauthenticated):
-                async with self._seat:
-                    await super().__call__(scope, receive, send)
-        finally:
-            await self._content.aclose()
-
-
-class HeldStream(StreamingResponse):
-    """A stream of server-sent events that sits on a seat for as long as it lasts."""
-
-    def __init__(self, events: AsyncGenerator[bytes], seat: Seat, *, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(events, media_type=EVENT_STREAM, headers={"Cache-Control": "no-cache", **(headers or {})})
-        self._events = events
-        self._seat = seat
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events; if the token ends first, an `error` event says so and the stream ends as it should."""
+        """Send the content; if the token ends first, the rest is not sent."""
         try:
             async with self._seat:
                 await super().__call__(scope, receive, send)
         except Unauthenticated as error:
-            last = f'event: error\ndata: {{"code": "{error.code}", "detail": "{error.detail}"}}\n\n'
-            with suppress(TimeoutError):  # a reader who takes nothing is not waited for
-                async with asyncio.timeout(GOODBYE_S):
-                    await send({"type": "http.response.body", "body": last.encode(), "more_body": False})
+            await self._end_early(send, error)
         finally:
-            await self._events.aclose()
+            await self._content.aclose()
+
+    async def _end_early(self, send: Send, error: Unauthenticated) -> None:
+        """Leave the reader to see that it is not whole, since its last chunk is missing."""
+
+
+class HeldStream(HeldDownload):
+    """A stream of server-sent events that sits on a seat for as long as it lasts."""
+
+    media_type = EVENT_STREAM
+
+    def __init__(self, events: AsyncGenerator[bytes], seat: Seat, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(events, seat, headers={"Cache-Control": "no-cache", **(headers or {})})
+
+    async def _end_early(self, send: Send, error: Unauthenticated) -> None:
+        """Say why in an `error` event, and end the stream as it should."""
+        last = f'event: error\ndata: {{"code": "{error.code}", "detail": "{error.detail}"}}\n\n'
+        with suppress(TimeoutError):  # a reader who takes nothing is not waited for
+            async with asyncio.timeout(GOODBYE_S):
+                await send({"type": "http.response.body", "body": last.encode(), "more_body": False})
