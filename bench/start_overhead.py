@@ -44,7 +44,7 @@ def main() -> None:
         site = EngineSite(engine, sshd)
         with Vigil(Path(directory) / "vigil") as vigil:
             vigil.post("/nodes", site.node(), expect=201)
-            vigil.until("contact", lambda: vigil.get(f"/nodes/{site.name}")["contact"]["state"] == "ok")
+            vigil.until_contact(site.name)
             vigil.post("/profiles", {"name": "p", "recipe": site.recipe()}, expect=201)
             vigil.post("/servers", {"name": "one", "profile": "p", "node": site.name}, expect=201)
             for number in range(pairs):

@@ -64,7 +64,7 @@ def operator(fleet: EmbeddedFleet, tmp_path_factory: pytest.TempPathFactory) -> 
         ends.push(vigil.__exit__)
         vigil.start()
         vigil.post("/nodes", site.node(), expect=201)
-        vigil.until("contact is made", lambda: vigil.get(f"/nodes/{site.name}")["contact"]["state"] == "ok")
+        vigil.until_contact(site.name)
         yield Operator(vigil, site, folder)
         for server in vigil.get("/servers")["items"]:
             vigil.http.post(f"/api/v1/servers/{server['name']}/stop")

@@ -1,5 +1,7 @@
 """A service that asks for a token, with one node of the embedded fleet in reach, as clients are told of them."""
 
+import json
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,8 +34,15 @@ class Target:
             "MODEL_PATH": self.node.model_path(TINY_LLAMA.name),
         }
 
-    def assert_launched_and_stopped(self) -> None:
-        """Look by another way at what the client did."""
+    def assert_launched_and_stopped(self, done: subprocess.CompletedProcess[str]) -> None:
+        """Read what the client says that it did, and look by another way at what it did."""
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == {
+            "gpus": 2,
+            "up": "succeeded",
+            "down": "succeeded",
+            "states": ["ready", "stopped"],
+        }
         assert [after for _, after, _ in self.vigil.transitions("one")] == ["starting", "ready", "stopping", "stopped"]
         operations = self.vigil.get("/operations", server="one")["items"]
         assert {(item["kind"], item["state"], item["actor"]) for item in operations} == {

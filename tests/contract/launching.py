@@ -26,12 +26,9 @@ class LaunchContract:
         patience = {"VIGIL_HEALTH_DEADLINE_S": str(site.health_timeout_s * HEALTH_PATIENCE)}
         with Vigil(tmp_path / "vigil", environment=patience) as service:
             created = service.post("/nodes", site.node(), expect=201)
-            self.until_contact(service, created["name"])
+            service.until_contact(created["name"])
             yield service
             self.stop_everything(service)
-
-    def until_contact(self, vigil: Vigil, node: str) -> None:
-        vigil.until("contact is made", lambda: vigil.get(f"/nodes/{node}")["contact"]["state"] == "ok")
 
     def stop_everything(self, vigil: Vigil) -> None:
         """Leave no engine behind, whatever the test did."""
@@ -292,7 +289,7 @@ class LaunchContract:
         secret = "sk-quite-secret-0123456789"  # noqa: S105  made up here
         with Vigil(tmp_path / "vigil", environment={"TEST_API_KEY": secret}) as vigil:
             vigil.post("/nodes", site.node(), expect=201)
-            self.until_contact(vigil, site.name)
+            vigil.until_contact(site.name)
             recipe = {**site.recipe(), "secret_args": {"api-key": {"env": "TEST_API_KEY"}}}
             server = self.bring_up(vigil, site, recipe)
             locked = vigil.http.get(f"http://127.0.0.1:{server['port']}/v1/models")

@@ -22,7 +22,7 @@ WORKLOAD = {
 def vigil(tmp_path: Path, site: Site) -> Iterator[Vigil]:
     with Vigil(tmp_path / "vigil") as service:
         service.post("/nodes", site.node(), expect=201)
-        service.until("contact is made", lambda: service.get(f"/nodes/{site.name}")["contact"]["state"] == "ok")
+        service.until_contact(site.name)
         service.post("/profiles", {"name": "tiny", "recipe": site.recipe()}, expect=201)
         service.post("/servers", {"name": "one", "profile": "tiny", "node": site.name, "launch": True}, expect=201)
         service.wait("one", timeout_s=site.start_s)

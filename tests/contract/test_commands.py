@@ -28,7 +28,7 @@ def vigil_command(*arguments: str, url: str = "") -> subprocess.CompletedProcess
 def vigil(tmp_path: Path, site: Site) -> Iterator[Vigil]:
     with Vigil(tmp_path / "vigil") as service:
         service.post("/nodes", site.node(), expect=201)
-        service.until("contact is made", lambda: service.get(f"/nodes/{site.name}")["contact"]["state"] == "ok")
+        service.until_contact(site.name)
         yield service
         for server in service.get("/servers")["items"]:
             service.http.post(f"/api/v1/servers/{server['name']}/stop")

@@ -65,7 +65,7 @@ def vigil(tmp_path: Path) -> Iterator[Vigil]:
 def test_kill_9_in_between(vigil: Vigil, site: Site, post: Post) -> None:
     created = vigil.post("/webhooks", {"url": post.url}, expect=201)
     vigil.post("/nodes", site.node(), expect=201)
-    vigil.until("contact is made", lambda: vigil.get(f"/nodes/{site.name}")["contact"]["state"] == "ok")
+    vigil.until_contact(site.name)
     vigil.post("/profiles", {"name": "p", "recipe": site.slow(site.recipe())}, expect=201)
     vigil.post("/servers", {"name": "one", "profile": "p", "node": site.name}, expect=201)
     seen = read(vigil, 0, until="contact_changed")

@@ -38,7 +38,7 @@ WORKLOAD = {
 def vigil(tmp_path: Path, site: Site) -> Iterator[Vigil]:
     with Vigil(tmp_path / "vigil", environment={"VIGIL_WEBHOOK_NETWORKS": '["127.0.0.0/8"]'}) as service:
         service.post("/nodes", site.node(), expect=201)
-        service.until("contact is made", lambda: service.get(f"/nodes/{site.name}")["contact"]["state"] == "ok")
+        service.until_contact(site.name)
         yield service
 
 

@@ -138,7 +138,7 @@ def test_a_secret_is_found_nowhere(vigil: Vigil, site: Site, post: Post, tmp_pat
 
 def take_in(vigil: Vigil, site: Site, node: dict[str, Any]) -> None:
     vigil.post("/nodes", node, expect=201)
-    vigil.until("contact is made", lambda: vigil.get(f"/nodes/{site.name}")["contact"]["state"] == "ok")
+    vigil.until_contact(site.name)
 
 
 def misplace(ears: Ears, secrets: dict[str, str]) -> None:

@@ -129,6 +129,10 @@ class Vigil:
             time.sleep(0.1)
         raise AssertionError(f"not within {deadline_s} s: {what}\n{self.log.read_text()[-3000:]}")
 
+    def until_contact(self, node: str) -> None:
+        """Wait until a node answers."""
+        self.until("contact is made", lambda: self.get(f"/nodes/{node}")["contact"]["state"] == "ok")
+
     def until_state(self, server: str, state: str, *, deadline_s: float = 60) -> Any:
         """Look at a server until it is in a state, and return it."""
 

@@ -91,7 +91,7 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with Sshd(root / "sshd") as sshd, Vigil(root / "vigil") as vigil:
         site = EngineSite(engine, sshd)
         vigil.post("/nodes", site.node(), expect=201)
-        vigil.until("contact", lambda: vigil.get(f"/nodes/{site.name}")["contact"]["state"] == "ok")
+        vigil.until_contact(site.name)
         vigil.post("/profiles", {"name": "tiny", "recipe": site.recipe()}, expect=201)
         vigil.post("/servers", {"name": "one", "profile": "tiny", "node": site.name, "launch": True}, expect=201)
         vigil.wait("one", timeout_s=site.start_s)

@@ -22,7 +22,7 @@ def shown(title: str, preflight: dict[str, Any]) -> None:
 def test_a_preflight_is_quick_and_the_second_one_uses_what_was_judged(tmp_path: Path, site: Site) -> None:
     with Vigil(tmp_path / "vigil") as vigil:
         vigil.post("/nodes", site.node(), expect=201)
-        vigil.until("contact is made", lambda: vigil.get(f"/nodes/{site.name}")["contact"]["state"] == "ok")
+        vigil.until_contact(site.name)
         vigil.post("/profiles", {"name": "p", "recipe": site.recipe()}, expect=201)
         wish = {"profile": "p", "node": site.name}
         first = vigil.post("/preflights", wish, expect=200)
