@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from service.benchmarks.importing import DEFAULT_LIMITS
 from service.cli.asking import Api, run
 from service.cli.output import ExitCode, note, print_json, say
 from service.cli.tables import STATE_STYLES, Column, age, print_page
 
-MAX_BYTES = 32 * 1024 * 1024
+MAX_BYTES = DEFAULT_LIMITS.max_bytes
 
 
 def import_file(url: str, file: Path, *, about: Mapping[str, Any], as_json: bool) -> int:

@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 
 from service.db import one_step, outbox
 
-_STATEMENTS = {True: 128, False: 32}
-"""How many prepared statements a connection that writes, or reads, keeps. One of many joins takes 50 to 100 KiB, a list
+WRITER_STATEMENTS, READER_STATEMENTS = 128, 32
+"""How many prepared statements a connection keeps. One of many joins takes 50 to 100 KiB, a list
 of another length is another one, and sixteen readers that kept 128 each went on growing (`bench/soak.py`)."""
 READERS_AT_ONCE = 16
 """As many as there are connections to read on; all are kept, since each has a thread of its own."""
@@ -110,7 +110,8 @@ def _sqlite_engine(url: str, *, is_writer: bool) -> AsyncEngine:
     The connection used last is used first: each keeps pages of its own, and in turns all sixteen would fill theirs.
     """
     size = 1 if is_writer else READERS_AT_ONCE
-    options = {"timeout": 5, "async_creator_fn": one_step.connect, "cached_statements": _STATEMENTS[is_writer]}
+    statements = WRITER_STATEMENTS if is_writer else READER_STATEMENTS
+    options = {"timeout": 5, "async_creator_fn": one_step.connect, "cached_statements": statements}
     engine = create_async_engine(url, connect_args=options, pool_size=size, max_overflow=0, pool_use_lifo=True)
 
     @event.listens_for(engine.sync_engine, "connect")

@@ -1,6 +1,6 @@
 """Servers with their surroundings, read in one statement; made into values anew only where something has changed."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -14,7 +14,7 @@ from service.db.fields import Table
 from service.db.paging import PageRequest, Rows, page_of, page_query
 from service.db.servers import (
     LEFT_OUT,
-    NodeBrief,
+    NODE_COLUMNS,
     ServerFilter,
     ServerRow,
     filtered,
@@ -91,7 +91,7 @@ def _statement() -> Select[Any]:
     values. Their names in the result are those of many tables; they are told apart by their places.
     """
     tables = [Table.metadata.tables[name] for name in _TABLES]
-    brief = [Table.metadata.tables["node"].c[field.name] for field in fields(NodeBrief)]
+    brief = [column.expression for column in NODE_COLUMNS]
     columns = [_ID, *brief, *(column for table in tables for column in table.c if column.name not in LEFT_OUT)]
     return joined(select(text(", ".join(str(column) for column in columns))))
 

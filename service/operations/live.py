@@ -61,6 +61,11 @@ class LiveLaunch:
     """Whether the observer has said anything of this launch: before that nothing may be concluded."""
 
     @property
+    def thought(self) -> Thought | None:
+        """Return what is thought of it; None before its history was read."""
+        return self.verdicts.thought if self.verdicts else None
+
+    @property
     def has_unkept_log(self) -> bool:
         """Tell whether more of the log was read than the database knows."""
         return self.recent_log.end_offset not in {0, self.kept_offset}
@@ -128,7 +133,7 @@ class Live:
     def thought_of(self, launch_id: str) -> Thought | None:
         """Return what is thought of a launch now; None while it is not watched."""
         watched = self.launches.get(launch_id)
-        return watched.verdicts.thought if watched and watched.verdicts else None
+        return watched.thought if watched else None
 
     def forget_node(self, node_id: str) -> None:
         """Drop what is known of a node that was deleted."""

@@ -106,7 +106,7 @@ def _server_live(control: Control, server: overview.ServerOverview, now: datetim
     launch = control.live.launches.get(server.launch_id or "")
     if launch is None or server.state not in RUNNING_STATES:
         return ServerLive()
-    thought = launch.verdicts.thought if launch.verdicts else None
+    thought = launch.thought
     return ServerLive(
         verdict=thought.verdict if thought else None,
         facts_age_s=_age_s(launch.observed_at, now),

@@ -292,7 +292,7 @@ def look_at(row: ServerRow, live: Live, now: datetime) -> Look:
         return Look(None, None, acceptance, None)
     verdicts = watched.verdicts
     return Look(
-        thought=verdicts.thought if verdicts else None,
+        thought=watched.thought,
         eta=eta_public(watched, now) if row.server.state is State.STARTING else None,
         acceptance=acceptance_public(launch, row.acceptance, verdicts, now),
         observed_at=watched.observed_at,
