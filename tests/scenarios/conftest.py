@@ -132,6 +132,15 @@ class Stage(World):
         page = await self.get(f"/transitions?limit=200&{query}")
         return list(reversed(page["items"]))
 
+    async def until_recorded(self, verdict: str, server: str = "one") -> list[Any]:
+        """Wait until the change to a verdict is written down, and return the changes so far, oldest first.
+
+        The API tells a verdict from the live picture as soon as it is thought; its transition is committed just after.
+        """
+        path = f"/transitions?limit=200&server={server}&reason=verdict_changed"
+        page = await self.until(path, lambda page: verdict in [row["after"] for row in page["items"]])
+        return list(reversed(page["items"]))
+
     async def verdicts(self, server: str = "one") -> list[str]:
         """Return the verdicts on a server that were recorded, oldest first."""
         return [row["after"] for row in await self.transitions(server, reason="verdict_changed")]
