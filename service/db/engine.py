@@ -44,8 +44,9 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = url
         self.is_sqlite = make_url(url).get_backend_name() == "sqlite"
-        self._write_engine = _sqlite_engine(url, is_writer=True) if self.is_sqlite else create_async_engine(url)
-        self._read_engine = _sqlite_engine(url, is_writer=False) if self.is_sqlite else _frozen(self._write_engine)
+        self._writing = one_step.Writing()
+        self._write_engine = _sqlite_engine(url, self._writing) if self.is_sqlite else create_async_engine(url)
+        self._read_engine = _sqlite_engine(url, None) if self.is_sqlite else _frozen(self._write_engine)
         self._turn: AbstractAsyncContextManager[None] = asyncio.Lock() if self.is_sqlite else nullcontext()
         self._places: AbstractAsyncContextManager[None] = (
             asyncio.Semaphore(READERS_AT_ONCE) if self.is_sqlite else nullcontext()
@@ -57,10 +58,11 @@ class Database:
         """Called after each commit that wrote events."""
 
     @asynccontextmanager
-    async def write(self) -> AsyncIterator[AsyncSession]:
+    async def write(self, *, is_long: bool = False) -> AsyncIterator[AsyncSession]:
         """Open a session in one write transaction: committed at the end of the block, rolled back on an exception.
 
-        Events that were told in it are written with it, as the last thing.
+        Events that were told in it are written with it, as the last thing. `is_long`: its statements touch many rows;
+        on SQLite those of all others are carried out on the event loop (`one_step`).
         On SQLite writers take turns in the order they came, for as long as it takes. The pool alone gives up after
         30 s, which a thousand nodes that are met at once exceed, and lets who comes later overtake who waits. A writer
         that opens a second transaction inside its own waits for itself.
@@ -68,6 +70,7 @@ class Database:
         asked_s = perf_counter()
         async with self._turn:
             began_s = perf_counter()
+            self._writing.is_long = is_long
             try:
                 async with self._write_sessions() as session, session.begin():
                     yield session
@@ -104,14 +107,15 @@ def _frozen(engine: AsyncEngine) -> AsyncEngine:
     return engine.execution_options(isolation_level="REPEATABLE READ")
 
 
-def _sqlite_engine(url: str, *, is_writer: bool) -> AsyncEngine:
+def _sqlite_engine(url: str, writing: one_step.Writing | None) -> AsyncEngine:
     """Return an engine on an SQLite file.
 
     The connection used last is used first: each keeps pages of its own, and in turns all sixteen would fill theirs.
     """
+    is_writer = writing is not None
     size = 1 if is_writer else READERS_AT_ONCE
     statements = WRITER_STATEMENTS if is_writer else READER_STATEMENTS
-    options = {"timeout": 5, "async_creator_fn": one_step.connect, "cached_statements": statements}
+    options = {"async_creator_fn": one_step.connect, "cached_statements": statements, "writing": writing}
     engine = create_async_engine(url, connect_args=options, pool_size=size, max_overflow=0, pool_use_lifo=True)
 
     @event.listens_for(engine.sync_engine, "connect")
@@ -119,7 +123,6 @@ def _sqlite_engine(url: str, *, is_writer: bool) -> AsyncEngine:
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA busy_timeout=5000")
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
         if not is_writer:
@@ -128,6 +131,6 @@ def _sqlite_engine(url: str, *, is_writer: bool) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "begin")
     def _begin(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
+        connection.exec_driver_sql(one_step.BEGIN if is_writer else one_step.BEGIN_TO_READ)
 
     return engine

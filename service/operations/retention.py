@@ -86,7 +86,7 @@ async def _remove_rows(control: Control, kind: History, before: datetime, remove
             keys = await queries.old_rows(session, kind, bound, after=last)
         if not keys:
             return
-        async with control.database.write() as session:
+        async with control.database.write(is_long=True) as session:
             await queries.remove_rows(session, kind, keys)
         removed.add(kind.name, len(keys))
         last = keys[-1]
@@ -164,7 +164,7 @@ async def _remove_launches(control: Control, removed: Removed, *, until: float) 
         if not ids:
             return
         await _remove_samples(control, ids)
-        async with control.database.write() as session:
+        async with control.database.write(is_long=True) as session:
             await queries.remove_launches(session, ids)
         removed.add("launches", len(ids))
         await _let_others(began)
@@ -177,7 +177,7 @@ async def _remove_samples(control: Control, launch_ids: Any) -> None:
             keys = await queries.old_samples_of(session, launch_ids, limit=queries.SAMPLES.batch)
         if not keys:
             return
-        async with control.database.write() as session:
+        async with control.database.write(is_long=True) as session:
             await queries.remove_rows(session, queries.SAMPLES, keys)
         await _let_others(began)
 

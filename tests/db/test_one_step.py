@@ -1,8 +1,13 @@
-"""A statement is one visit to the connection's thread, and all that SQLAlchemy asks of a cursor is as before."""
+"""A statement is at most one visit to the connection's thread, and answers all that SQLAlchemy asks of a cursor."""
 
+import asyncio
 import gc
+import sqlite3
+import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -10,7 +15,7 @@ from sqlalchemy import literal_column, select, text
 from sqlalchemy.exc import IntegrityError
 
 from service.db.engine import Database
-from service.db.one_step import OneStepConnection, connect
+from service.db.one_step import BEGIN, LARGE, OneStepConnection, OneStepCursor, Writing, connect
 
 
 @pytest.fixture
@@ -49,24 +54,95 @@ async def test_a_statement_that_fails_leaves_a_connection_that_works(database: D
         assert (await session.execute(text("SELECT count(*) FROM word"))).scalar_one() == 0
 
 
-async def test_a_statement_is_one_visit_to_the_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    visits = 0
+@pytest.fixture
+def visits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Give what the threads are asked for from now on, by what they do."""
+    seen: list[str] = []
     visit: Any = OneStepConnection._execute
 
-    async def counted(self: OneStepConnection, *arguments: object) -> object:
-        nonlocal visits
-        visits += 1
-        return await visit(self, *arguments)
+    async def noted(self: OneStepConnection, action: Any, *arguments: object, **more: object) -> object:
+        statement = action.args[1] if isinstance(action, partial) and len(action.args) > 1 else action.__name__
+        seen.append(str(statement).split()[0])
+        return await visit(self, action, *arguments, **more)
 
-    connection = await connect(str(tmp_path / "one.db"))
-    monkeypatch.setattr(OneStepConnection, "_execute", counted)
-    async with connection.cursor() as cursor:
-        await cursor.execute("CREATE TABLE word (text TEXT)")
-        await cursor.execute("INSERT INTO word VALUES (?)", ["a"])
-        await cursor.execute("SELECT text FROM word")
-        assert list(await cursor.fetchall()) == [("a",)]
-        await cursor.close()
-    assert visits == 3
+    monkeypatch.setattr(OneStepConnection, "_execute", noted)
+    return seen
+
+
+async def test_reading_is_one_visit_a_statement(database: Database, visits: list[str]) -> None:
+    async with database.read() as session:
+        await session.execute(text("SELECT text FROM word"))
+    visits.clear()  # those that opened a connection are gone
+    async with database.read() as session:
+        await session.execute(text("SELECT text FROM word"))
+        await session.execute(text("SELECT id FROM word"))
+    assert visits == ["SELECT", "SELECT"]
+
+
+async def test_writing_visits_the_thread_for_the_commit_alone(database: Database, visits: list[str]) -> None:
+    async with database.write() as session:
+        await session.execute(text("INSERT INTO word (text) VALUES ('a')"))
+        assert (await session.execute(text("SELECT count(*) FROM word"))).scalar_one() == 1
+    assert visits == ["commit"]
+
+
+async def test_what_may_take_long_is_written_in_the_thread(database: Database, visits: list[str]) -> None:
+    insert = text("INSERT INTO word (text) VALUES (:text)")
+    async with database.write() as session:
+        await session.execute(insert, {"text": "a" * (LARGE + 1)})
+        await session.execute(insert, [{"text": "b"}, {"text": "c"}])
+        await session.execute(insert, {"text": "d"})
+    assert visits == ["INSERT", "INSERT", "commit"]
+    visits.clear()
+    async with database.write(is_long=True) as session:
+        await session.execute(text("DELETE FROM word"))
+    assert visits == ["DELETE", "commit"]
+    visits.clear()
+    async with database.write() as session:
+        await session.execute(text("DELETE FROM word"))
+    assert visits == ["commit"], "the next transaction is a short one again"
+
+
+async def test_a_lock_of_another_process_is_waited_for_without_holding_the_loop(
+    database: Database, tmp_path: Path
+) -> None:
+    other = sqlite3.connect(tmp_path / "vigil.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def write() -> None:
+        async with database.write() as session:
+            await session.execute(text("INSERT INTO word (text) VALUES ('a')"))
+
+    writing = asyncio.create_task(write())
+    began = perf_counter()
+    for _ in range(20):
+        await asyncio.sleep(0.01)
+    assert perf_counter() - began < 1
+    assert not writing.done()
+    other.execute("COMMIT")
+    await writing
+    assert other.execute("SELECT text FROM word").fetchall() == [("a",)]
+    other.close()
+
+
+async def test_a_rollback_that_is_still_to_come_does_not_undo_what_is_written_next(tmp_path: Path) -> None:
+    """Who was cancelled twice has left while the thread still works for him."""
+    connection = connect(str(tmp_path / "one.db"), writing=Writing(), isolation_level=None)
+    await connection
+    cursor = OneStepCursor(connection)
+    await cursor.execute("CREATE TABLE word (text TEXT)")
+    visits: list[Any] = [partial(time.sleep, 0.1), connection._conn.rollback]
+    for slow in visits:
+        left = asyncio.create_task(connection._visit(slow))
+        await asyncio.sleep(0)
+        left.cancel()
+    await cursor.execute(BEGIN)
+    await cursor.execute("INSERT INTO word VALUES ('a')")
+    await asyncio.sleep(0.2)
+    assert connection.in_transaction
+    await connection.commit()
+    await cursor.execute("SELECT text FROM word")
+    assert list(await cursor.fetchall()) == [("a",)]
     await connection.close()
 
 

@@ -30,10 +30,10 @@ class CountingDatabase(Database):
     gate: asyncio.Event | None = None
 
     @asynccontextmanager
-    async def write(self) -> AsyncIterator[AsyncSession]:
+    async def write(self, *, is_long: bool = False) -> AsyncIterator[AsyncSession]:
         """Count, wait for the gate if there is one, and write."""
         self.write_count += 1
-        async with super().write() as session:
+        async with super().write(is_long=is_long) as session:
             if self.gate:
                 await self.gate.wait()
             yield session

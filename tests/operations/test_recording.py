@@ -35,10 +35,10 @@ class CountingDatabase(Database):
     write_count = 0
 
     @asynccontextmanager
-    async def write(self) -> AsyncIterator[AsyncSession]:
+    async def write(self, *, is_long: bool = False) -> AsyncIterator[AsyncSession]:
         """Count and write."""
         self.write_count += 1
-        async with super().write() as session:
+        async with super().write(is_long=is_long) as session:
             yield session
 
 
