@@ -8,6 +8,7 @@ from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import col, select
 
+from service.db.columns import one_of
 from service.db.paging import PageRequest, Rows, fetch_page
 from service.db.tables import AcceptanceSample
 from service.sglang.acceptance import Decoding, Sample, Source
@@ -24,7 +25,7 @@ async def newest_samples(session: AsyncSession, launch_ids: Sequence[str]) -> di
     """Return the newest sample of each of many launches that has one."""
     newest = (
         select(func.max(col(AcceptanceSample.id)))
-        .where(col(AcceptanceSample.launch_id).in_(launch_ids))
+        .where(one_of(col(AcceptanceSample.launch_id), launch_ids))
         .group_by(col(AcceptanceSample.launch_id))
     )
     rows = await session.execute(select(AcceptanceSample).where(col(AcceptanceSample.id).in_(newest)))
@@ -50,7 +51,9 @@ async def add_samples(session: AsyncSession, samples: Mapping[str, Sample]) -> N
 
 async def _too_many(session: AsyncSession, launch_ids: Sequence[str]) -> Sequence[str]:
     launch_id = col(AcceptanceSample.launch_id)
-    query = select(launch_id).where(launch_id.in_(launch_ids)).group_by(launch_id).having(func.count() > KEPT_SAMPLES)
+    query = (
+        select(launch_id).where(one_of(launch_id, launch_ids)).group_by(launch_id).having(func.count() > KEPT_SAMPLES)
+    )
     return (await session.execute(query)).scalars().all()
 
 

@@ -1,10 +1,12 @@
 """Column types: instants that stay aware and in UTC, enums stored by value, and JSON."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, Dialect, Enum, String
+from sqlalchemy import JSON, ColumnElement, DateTime, Dialect, Enum, String
+from sqlalchemy.orm import Mapped
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 Json = JSON
@@ -51,3 +53,15 @@ def enum_text(kind: type[StrEnum]) -> Enum:
 def short_text() -> String:
     """Return a column for names, ids and reasons."""
     return String(100)
+
+
+def one_of(column: Mapped[Any], values: Collection[Any]) -> ColumnElement[bool]:
+    """Return whether a column is one of many values, asked in one of a few lengths.
+
+    A list of each length is a statement of its own, and connections keep them prepared: two hundred for the servers
+    of a list of two hundred. So a list is filled up to the next power of two with its last value.
+    """
+    asked = list(values)
+    if asked:
+        asked += asked[-1:] * ((1 << (len(asked) - 1).bit_length()) - len(asked))
+    return column.in_(asked)

@@ -6,6 +6,7 @@ from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import col, select
 
+from service.db.columns import one_of
 from service.db.event_tables import Event
 from service.db.tables import Node, Server
 
@@ -26,6 +27,6 @@ async def names_of(session: AsyncSession, ids: Collection[str]) -> dict[str, str
     """Return the names of nodes and servers by id, of deleted ones too."""
     names: dict[str, str] = {}
     for table in (Node, Server):
-        rows = await session.execute(select(col(table.id), col(table.name)).where(col(table.id).in_(ids)))
+        rows = await session.execute(select(col(table.id), col(table.name)).where(one_of(col(table.id), ids)))
         names.update((row[0], row[1]) for row in rows)
     return names

@@ -6,6 +6,7 @@ from sqlalchemy import or_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import col, select
 
+from service.db.columns import one_of
 from service.db.paging import PageRequest, Rows, fetch_page
 from service.db.tables import Profile, ProfileVersion, Server
 from service.errors import NameTaken, NotFound
@@ -61,7 +62,7 @@ async def latest_versions(session: AsyncSession, profiles: Sequence[Profile]) ->
     query = (
         select(ProfileVersion)
         .join(Profile, col(Profile.id) == col(ProfileVersion.profile_id))
-        .where(col(Profile.id).in_(ids), col(ProfileVersion.number) == col(Profile.latest_version))
+        .where(one_of(col(Profile.id), ids), col(ProfileVersion.number) == col(Profile.latest_version))
     )
     return {version.profile_id: version for version in (await session.execute(query)).scalars()}
 

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 from sqlmodel import col, select
 
+from service.db.columns import one_of
 from service.db.paging import PageRequest, Rows, fetch_page
 from service.db.tables import AcceptanceSample, Finding, GpuClaim, Launch, Node, Operation, PortClaim, Profile, Server
 from service.errors import NameTaken, NotFound
@@ -117,7 +118,7 @@ async def rows_of(session: AsyncSession, server_ids: Sequence[str]) -> list[Serv
     """Return the servers with these ids, with what a reader wants beside them."""
     entities = (Server, Profile, Launch, Operation, AcceptanceSample, Finding)
     wanted: Select[Any] = joined(select(*entities, *NODE_COLUMNS))  # type: ignore[call-overload]
-    query = wanted.where(col(Server.id).in_(server_ids)).options(*_DEFERRED)
+    query = wanted.where(one_of(col(Server.id), server_ids)).options(*_DEFERRED)
     rows: dict[str, ServerRow] = {}
     for server, profile, launch, operation, sample, finding, *brief in await session.execute(query):
         found = [*(rows[server.id].findings if server.id in rows else ()), *([finding] if finding else ())]
@@ -198,7 +199,7 @@ async def get_launch(session: AsyncSession, launch_id: str) -> Launch:
 
 async def known_launches(session: AsyncSession, launch_ids: Sequence[str]) -> set[str]:
     """Return which of these ids are launches of this database."""
-    return set((await session.execute(select(col(Launch.id)).where(col(Launch.id).in_(launch_ids)))).scalars())
+    return set((await session.execute(select(col(Launch.id)).where(one_of(col(Launch.id), launch_ids)))).scalars())
 
 
 async def list_launches(session: AsyncSession, server_id: str, request: PageRequest) -> Rows[Launch]:
@@ -209,5 +210,5 @@ async def list_launches(session: AsyncSession, server_id: str, request: PageRequ
 
 async def names_of(session: AsyncSession, server_ids: set[str]) -> dict[str, str]:
     """Return the names of servers by id, of deleted ones too."""
-    query = select(Server).where(col(Server.id).in_(server_ids))
+    query = select(Server).where(one_of(col(Server.id), server_ids))
     return {server.id: server.name for server in (await session.execute(query)).scalars()}

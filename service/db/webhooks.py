@@ -7,6 +7,7 @@ from sqlalchemy import func, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import col, select
 
+from service.db.columns import one_of
 from service.db.event_tables import Webhook, WebhookDelivery
 from service.db.paging import PageRequest, Rows, fetch_page
 from service.errors import NotFound
@@ -38,7 +39,7 @@ async def pending_counts(session: AsyncSession, webhook_ids: Sequence[str]) -> d
     """Return how many deliveries wait, by webhook; none is left out."""
     query = (
         select(col(WebhookDelivery.webhook_id), func.count())
-        .where(col(WebhookDelivery.webhook_id).in_(webhook_ids), _PENDING)
+        .where(one_of(col(WebhookDelivery.webhook_id), webhook_ids), _PENDING)
         .group_by(col(WebhookDelivery.webhook_id))
     )
     counts = dict.fromkeys(webhook_ids, 0)

@@ -49,7 +49,7 @@ async def keep_samples(control: Control) -> int:
     due = {launch_id: verdicts.acceptance.take_sample(now) for launch_id, verdicts in watched.items() if verdicts}
     samples = {launch_id: sample for launch_id, sample in due.items() if sample is not None}
     if samples:
-        async with control.database.write() as session:
+        async with control.database.write(is_long=True) as session:
             await acceptance_queries.add_samples(session, samples)
     return len(samples)
 

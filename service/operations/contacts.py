@@ -69,7 +69,7 @@ class ContactBook:
 
     async def _write(self, notes: Sequence[_Note]) -> None:
         """Write notes in one transaction; their transitions go to the database together at its end."""
-        async with self._database.write() as session:
+        async with self._database.write(is_long=len(notes) > 1) as session:
             with session.no_autoflush:
                 for note in notes:
                     await transitioning.record_contact(session, note.node, note.contact, at=note.at, error=note.error)

@@ -11,9 +11,10 @@ from time import perf_counter
 from typing import Any
 
 import pytest
-from sqlalchemy import literal_column, select, text
+from sqlalchemy import Integer, String, column, insert, literal_column, select, table, text
 from sqlalchemy.exc import IntegrityError
 
+from service.db.columns import one_of
 from service.db.engine import Database
 from service.db.one_step import BEGIN, LARGE, OneStepConnection, OneStepCursor, Writing, connect
 
@@ -152,6 +153,19 @@ async def test_a_reader_keeps_few_prepared_statements(database: Database) -> Non
         async with database.read() as session:
             await session.execute(select(literal_column(str(number))))
     assert prepared() - before <= 40
+
+
+async def test_lists_of_many_lengths_are_few_statements(database: Database) -> None:
+    word = table("word", column("id", Integer), column("text", String))
+    async with database.write() as session:
+        await session.execute(insert(word), [{"id": number, "text": str(number)} for number in range(100)])
+    async with database.read() as session:
+        await session.execute(select(word.c.id))
+        before = prepared()
+        for length in range(101):
+            rows = await session.execute(select(word.c.id).where(one_of(word.c.id, range(length))))  # type: ignore[arg-type]
+            assert sorted(rows.scalars()) == list(range(length))
+    assert prepared() - before <= 10
 
 
 def prepared() -> int:
