@@ -1,9 +1,13 @@
-"""The service's side of an HTTP connection: how long a caller may take to say what he wants."""
+"""The service's side of an HTTP connection: how long a caller may take to say what he wants, and to take the answer."""
 
 import asyncio
+import socket
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+STALLED_S = 60.0
+"""Who takes nothing of an answer for so long is cut off, whether he is gone or does not read."""
 
 
 def protocol_with(head_deadline_s: float) -> type[H11Protocol]:
@@ -26,8 +30,14 @@ class _DeadlineProtocol(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Expect a request."""
+        """Expect a request; the kernel keeps the deadline of what is sent, also after the connection was closed here.
+
+        Linux counts for a caller who does not read, too, since 5.11 (`TCP_USER_TIMEOUT` in tcp(7)).
+        """
         super().connection_made(transport)
+        connection = transport.get_extra_info("socket")
+        if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(STALLED_S * 1000))
         self._watch()
 
     def data_received(self, data: bytes) -> None:

@@ -16,6 +16,7 @@ from sqlalchemy import update
 from service.access.roles import Caller, Role
 from service.api.limits import HeldDownload, Seats
 from service.api.routes import waiting
+from service.cli import wire
 from service.cli.serving import server_of
 from service.db.tables import Server
 from service.errors import TooManyStreams, Unauthenticated
@@ -248,6 +249,24 @@ async def test_on_the_wire(listening: uvicorn.Server) -> None:
     assert (await converse(listening, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + many)).startswith(
         b"HTTP/1.1 400 "
     )
+
+
+async def test_who_does_not_take_an_answer_is_cut_off(
+    listening: uvicorn.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "STALLED_S", 1)
+    state = listening.server_state
+    with closing(socket.socket()) as lazy:
+        lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        lazy.connect(("127.0.0.1", listening.config.port))
+        lazy.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
+        async with asyncio.timeout(5):
+            while not state.connections:
+                await asyncio.sleep(0.02)
+        async with asyncio.timeout(15):
+            while state.connections:
+                await asyncio.sleep(0.1)
+        assert not state.tasks
 
 
 async def test_a_wait_whose_caller_is_gone_frees_its_seat(
