@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from fastapi import APIRouter, Request, Response
+from fastapi.dependencies.utils import get_flat_params
 from fastapi.routing import APIRoute
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -17,7 +18,7 @@ from service.access.tokens import token_in
 from service.api.limits import Seats, with_body
 from service.api.problems import with_problems
 from service.api.turns import Turns
-from service.errors import BodyTooSlow, Forbidden, TooLarge, Unauthenticated, VigilError
+from service.errors import BodyTooSlow, Forbidden, InvalidInput, TooLarge, Unauthenticated, VigilError
 from service.logs import EventLog
 from service.operations.token_book import TokenBook
 from service.settings import Access, Settings
@@ -87,12 +88,14 @@ class GuardedRoute(APIRoute):
         handle = super().get_route_handler()
         role = self.needed_role
         limits: BodyLimits | None = getattr(self.endpoint, _BODY, None)
+        query_names = {field.alias for field in get_flat_params(self.dependant)}
 
         async def guarded(request: Request) -> Response:
             if role is None:
                 return await handle(request)
             gate = gate_of(request)
             request.state.caller = await gate.admit(request, role)
+            _require_writable(request, query_names)
             if request.method in _READING:
                 return await handle(request)
             full = await _with_body(request, limits, gate.settings)
@@ -109,6 +112,13 @@ class GuardedRoute(APIRoute):
             return ()
         is_reading = set(options.get("methods") or ()) <= _READING
         return (*EVERYWHERE, *(() if is_reading else (TooLarge, BodyTooSlow)))
+
+
+def _require_writable(request: Request, query_names: Collection[str]) -> None:
+    """Refuse U+0000 in a path or in a query that is read: nothing is named so, and PostgreSQL takes it in no text."""
+    given = [value for name, value in request.query_params.multi_items() if name in query_names]
+    if any("\0" in text for text in (*request.path_params.values(), *given)):
+        raise InvalidInput("neither a path nor a query may hold U+0000")
 
 
 def _turn(gate: "Gate", request: Request) -> AbstractAsyncContextManager[None]:

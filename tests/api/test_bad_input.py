@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,22 @@ async def test_characters_that_no_file_or_command_takes(api: Api, text: str) -> 
         headers = {"Content-Type": "application/json"}
         answer = await api.http.post(f"/api/v1{path}", content=content, headers=headers)
         assert 400 <= answer.status_code < 500, (path, content, answer.status_code, answer.text)
+
+
+async def test_paths_and_queries_with_a_character_that_no_database_takes(api: Api) -> None:
+    paths = (await api.http.get("/openapi.json")).json()["paths"]
+    asked = 0
+    for path, operations in paths.items():
+        for method, operation in operations.items():
+            texts = [item["name"] for item in operation.get("parameters", ()) if item["in"] == "query"]
+            addresses = [re.sub(r"{\w+}", "a%00b", path)] if "{" in path else []
+            addresses += [f"{re.sub(r'{[^}]+}', 'a', path)}?{name}=a%00b" for name in texts]
+            for address in addresses:
+                answer = await api.http.request(method, address)
+                assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input"), (method, address)
+                asked += 1
+    assert asked > 100
+    assert (await api.http.get("/api/v1/caller?unknown=a%00b")).status_code == 200
 
 
 @pytest.mark.parametrize("depth", [150, 300, 900, 100_000])
