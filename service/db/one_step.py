@@ -62,11 +62,11 @@ class OneStepConnection(Connection):
 
     async def carry_out(self, sql: str, parameters: Any, *, is_many: bool = False) -> _Outcome:
         """Execute a statement, or one for each of many sets of parameters, and return what it left."""
-        if self._is_idle and not is_many:
-            if sql == BEGIN:
-                return await self._begin()
-            if sql == BEGIN_TO_READ or (self._is_in_short_write and not _is_large(parameters)):
-                return _carry_out(self._conn, sql, parameters)
+        if sql == BEGIN:
+            return await self._begin()
+        is_short = sql == BEGIN_TO_READ or (self._is_in_short_write and not is_many and not _is_large(parameters))
+        if is_short and self._is_idle:
+            return _carry_out(self._conn, sql, parameters)
         return await self._visit(partial(_carry_out, self._conn, sql, parameters, is_many=is_many))
 
     async def rollback(self) -> None:
@@ -78,12 +78,13 @@ class OneStepConnection(Connection):
 
     async def _begin(self) -> _Outcome:
         """Begin to write; the thread waits if another process is writing."""
-        try:
-            return _begin(self._conn, patience_s=0)
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                raise
-            return await self._visit(partial(_begin, self._conn, patience_s=PATIENCE_S))
+        if self._is_idle:
+            try:
+                return _begin(self._conn, patience_s=0)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    raise
+        return await self._visit(partial(_begin, self._conn, patience_s=PATIENCE_S))
 
     @property
     def _is_in_short_write(self) -> bool:

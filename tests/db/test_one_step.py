@@ -126,24 +126,33 @@ async def test_a_lock_of_another_process_is_waited_for_without_holding_the_loop(
     other.close()
 
 
-async def test_a_rollback_that_is_still_to_come_does_not_undo_what_is_written_next(tmp_path: Path) -> None:
-    """Who was cancelled twice has left while the thread still works for him."""
+@pytest.mark.parametrize("is_locked", [False, True])
+async def test_a_rollback_that_is_still_to_come_does_not_undo_what_is_written_next(
+    tmp_path: Path, *, is_locked: bool
+) -> None:
+    """Who was cancelled twice has left while the thread still works for him; another process may be writing, too."""
     connection = connect(str(tmp_path / "one.db"), writing=Writing(), isolation_level=None)
     await connection
     cursor = OneStepCursor(connection)
     await cursor.execute("CREATE TABLE word (text TEXT)")
+    for begin in (BEGIN, "COMMIT"):
+        await cursor.execute(begin)
+    other = sqlite3.connect(tmp_path / "one.db", isolation_level=None)
     visits: list[Any] = [partial(time.sleep, 0.1), connection._conn.rollback]
     for slow in visits:
         left = asyncio.create_task(connection._visit(slow))
         await asyncio.sleep(0)
         left.cancel()
+    if is_locked:
+        other.execute(BEGIN)
+        asyncio.get_running_loop().call_later(0.3, other.execute, "COMMIT")
     await cursor.execute(BEGIN)
     await cursor.execute("INSERT INTO word VALUES ('a')")
     await asyncio.sleep(0.2)
     assert connection.in_transaction
     await connection.commit()
-    await cursor.execute("SELECT text FROM word")
-    assert list(await cursor.fetchall()) == [("a",)]
+    assert other.execute("SELECT text FROM word").fetchall() == [("a",)]
+    other.close()
     await connection.close()
 
 
