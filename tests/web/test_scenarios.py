@@ -118,7 +118,7 @@ async def test_e_the_mistake_is_named_its_line_is_shown_and_the_time_of_the_next
             await screen.sees("Ready in about")
             await expect(screen.page.locator(".phase-usual").first).to_be_attached()
         await screen.sees("Ready: it serves")
-        await screen.sees("64 shards")
+        await expect(screen.page.locator(".phase-name").get_by_text("64 shards", exact=True)).to_be_visible()
         await stage.end(name)
     await screen.open("servers", "three", "history")
     await expect(screen.page.locator(".start-bars li")).to_have_count(2)

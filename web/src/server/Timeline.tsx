@@ -47,14 +47,15 @@ export function Timeline({ launch, usual, eta }: Props): JSX.Element {
 }
 
 function Row({ stay, usual, longest }: { stay: Stay; usual: Usual; longest: number }): JSX.Element {
-  const { phase, progress, isNow } = stay;
+  const { phase, progress, isNow, isDone } = stay;
   return (
     <li className={`phase${isNow ? " phase-now" : ""}`} aria-current={isNow ? "step" : undefined}>
       <span className="phase-name">
         {phaseName(phase)}
         {progress && (
           <span className="muted small number">
-            {progress.done} of {progress.total} {progress.unit}
+            {isDone ? "" : `${progress.done} of `}
+            {progress.total} {progress.unit}
           </span>
         )}
       </span>

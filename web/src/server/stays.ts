@@ -8,6 +8,8 @@ export interface Stay {
   /** null where the log tells no time. */
   seconds: number | null;
   isNow: boolean;
+  /** The start went on to another phase: all of this one was done, whatever its last line counted. */
+  isDone: boolean;
 }
 
 /** Serving is no part of a start; the last stay lasts until now while the launch is starting. */
@@ -19,7 +21,7 @@ export function staysOf(launch: Launch, now: number): Stay[] {
       const isNow = isStarting && index === last;
       const end = stay.ended_at ?? (isNow ? now : (launch.ready_at ?? launch.ended_at));
       const length = stay.started_at && end ? Math.max(0, secondsBetween(stay.started_at, end)) : null;
-      return { phase: stay.phase, progress: stay.progress, seconds: length, isNow };
+      return { phase: stay.phase, progress: stay.progress, seconds: length, isNow, isDone: index < last };
     })
     .filter((stay) => stay.phase !== "serving");
 }
