@@ -126,6 +126,14 @@ async def test_characters_that_no_file_or_command_takes(api: Api, text: str) -> 
         assert 400 <= answer.status_code < 500, (path, content, answer.status_code, answer.text)
 
 
+@pytest.mark.parametrize("names", [{"server": ""}, {"server": "", "against": ""}, {"server": "one", "against": ""}])
+async def test_a_run_on_a_server_of_no_name(api: Api, names: dict[str, str]) -> None:
+    await api.add_node()
+    await api.add_server("one")
+    await api.call("POST", "/benchmarks", {"preset": "smoke"})
+    await assert_problem(api, "POST", "/benchmark-runs", {**names, "benchmark": "smoke"}, 404, "not_found")
+
+
 async def test_paths_and_queries_with_a_character_that_no_database_takes(api: Api) -> None:
     paths = (await api.http.get("/openapi.json")).json()["paths"]
     asked = 0

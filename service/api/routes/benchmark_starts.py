@@ -57,7 +57,8 @@ async def start_benchmark_run(
     begun: list[Operation] = []
 
     async def act(session: AsyncSession) -> Answer:
-        servers = [await server_queries.get_server(session, name) for name in (body.server, body.against) if name]
+        names = [name for name in (body.server, body.against) if name is not None]
+        servers = [await server_queries.get_server(session, name) for name in names]
         definition = await benchmark_definitions.get_definition(session, body.benchmark)
         if len({server.id for server in servers}) < len(servers):
             raise InvalidInput("against: a server cannot be measured in turns with itself")
