@@ -88,14 +88,14 @@ class GuardedRoute(APIRoute):
         handle = super().get_route_handler()
         role = self.needed_role
         limits: BodyLimits | None = getattr(self.endpoint, _BODY, None)
-        query_names = {field.alias for field in get_flat_params(self.dependant)}
+        known = {field.alias for field in get_flat_params(self.dependant)}
 
         async def guarded(request: Request) -> Response:
             if role is None:
                 return await handle(request)
             gate = gate_of(request)
             request.state.caller = await gate.admit(request, role)
-            _require_writable(request, query_names)
+            _require_writable(request, known)
             if request.method in _READING:
                 return await handle(request)
             full = await _with_body(request, limits, gate.settings)
@@ -114,9 +114,9 @@ class GuardedRoute(APIRoute):
         return (*EVERYWHERE, *(() if is_reading else (TooLarge, BodyTooSlow)))
 
 
-def _require_writable(request: Request, query_names: Collection[str]) -> None:
-    """Refuse U+0000 in a path or in a query that is read: nothing is named so, and PostgreSQL takes it in no text."""
-    given = [value for name, value in request.query_params.multi_items() if name in query_names]
+def _require_writable(request: Request, known: Collection[str]) -> None:
+    """Refuse U+0000 in a path or a parameter that the route knows: nothing is named so, and PostgreSQL takes it not."""
+    given = [value for name, value in request.query_params.multi_items() if name in known]
     if any("\0" in text for text in (*request.path_params.values(), *given)):
         raise InvalidInput("neither a path nor a query may hold U+0000")
 

@@ -5,15 +5,13 @@ from collections.abc import AsyncGenerator
 
 from starlette.types import Message, Send
 
-from service.api.limits import HeldStream
+from service.api.limits import STALLED_S, HeldStream
 from service.clock import to_text
 from service.logs import EventLog
 from service.operations.control import Control
 from service.operations.event_feed import Wanted, frame, gap_text
 
 KEEP_ALIVE_S = 15.0
-STALLED_S = 60.0
-"""A reader who takes nothing for so long is let go; he comes back with the id of the last event he has."""
 RETRY_MS = 2_000
 """When a browser comes back after the connection broke."""
 _events = EventLog("api")
@@ -23,7 +21,7 @@ class EventStream(HeldStream):
     """The answer to a reader of events."""
 
     async def stream_response(self, send: Send) -> None:
-        """Send what comes; a reader who takes nothing loses his place."""
+        """Send what comes; a reader who takes nothing loses his place, and comes back with the id of his last event."""
 
         async def send_in_time(message: Message) -> None:
             async with asyncio.timeout(STALLED_S):

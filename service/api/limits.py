@@ -17,6 +17,8 @@ from service.errors import BodyTooSlow, InvalidInput, TooLarge, TooManyStreams, 
 
 EVENT_STREAM = "text/event-stream"
 GOODBYE_S = 5
+STALLED_S = 60.0
+"""Who takes nothing of an answer for so long is cut off, whether he is gone or does not read."""
 
 
 async def with_body(request: Request, *, limit_bytes: int, deadline_s: float) -> Request:

@@ -6,8 +6,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-STALLED_S = 60.0
-"""Who takes nothing of an answer for so long is cut off, whether he is gone or does not read."""
+from service.api.limits import STALLED_S
 
 
 def protocol_with(head_deadline_s: float) -> type[H11Protocol]:

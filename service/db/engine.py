@@ -15,8 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from service.db import one_step, outbox
 
 WRITER_STATEMENTS, READER_STATEMENTS = 128, 32
-"""How many prepared statements a connection keeps. One of many joins takes 50 to 100 KiB, a list
-of another length is another one, and sixteen readers that kept 128 each went on growing (`bench/soak.py`)."""
+"""How many prepared statements a connection keeps. One of many joins takes 50 to 100 KiB, and sixteen
+readers that kept 128 each went on growing (`bench/soak.py`)."""
 READERS_AT_ONCE = 16
 """As many as there are connections to read on; all are kept, since each has a thread of its own."""
 

@@ -138,8 +138,8 @@ class Stage(World):
         The API tells a verdict from the live picture as soon as it is thought; its transition is committed just after.
         """
         path = f"/transitions?limit=200&server={server}&reason=verdict_changed"
-        page = await self.until(path, lambda page: verdict in [row["after"] for row in page["items"]])
-        return list(reversed(page["items"]))
+        await self.until(path, lambda page: verdict in [row["after"] for row in page["items"]])
+        return await self.transitions(server, reason="verdict_changed")
 
     async def verdicts(self, server: str = "one") -> list[str]:
         """Return the verdicts on a server that were recorded, oldest first."""
