@@ -10,6 +10,7 @@ import pytest
 
 from service.benchmarks.cron import parse_cron
 from service.db import schedules
+from service.operations.changes import SCHEDULES_CHANGED
 from service.watchers.schedule_watch import ScheduleWatch
 from service.watchers.timetable import Timetable
 from tests.api.bench_files import get
@@ -124,6 +125,26 @@ async def test_a_paused_schedule_has_no_job(placed: Api, timetable: Timetable) -
     await placed.call("PATCH", "/schedules/nightly", {"is_paused": True})
     await watch.match_jobs()
     assert timetable.next_at(f"schedule {made['id']}") is None
+
+
+async def test_one_paused_and_resumed_between_two_looks_tells_its_next_turn_again(placed: Api) -> None:
+    """The watch sees the last of the changes alone; the job it keeps is the right one, yet its time was wiped."""
+    _, made = await placed.call("POST", "/schedules", NIGHTLY)
+    before = await until(placed, lambda item: item["next_at"])
+    control = placed.parts.control
+    async with control.database.write() as session:
+        await schedules.note_next(session, made["id"], None)
+    control.changes.publish(SCHEDULES_CHANGED)
+    assert await until(placed, lambda item: item["next_at"]) == before
+
+
+async def test_a_turn_noted_after_a_pause_is_not_told(placed: Api) -> None:
+    _, made = await placed.call("POST", "/schedules", NIGHTLY)
+    await until(placed, lambda item: item["next_at"])
+    await placed.call("PATCH", "/schedules/nightly", {"is_paused": True})
+    async with placed.parts.control.database.write() as session:
+        await schedules.note_next(session, made["id"], datetime.now(UTC))
+    assert (await get(placed, "/schedules/nightly"))["next_at"] is None
 
 
 async def test_the_timetable_reads_weekdays_as_cron_does(timetable: Timetable) -> None:
