@@ -13,6 +13,7 @@ from service.db.paging import PageRequest, Rows, fetch_page
 from service.errors import NameTaken, NotFound
 
 _ALIVE = col(Schedule.deleted_at).is_(None)
+_GOING = (_ALIVE, col(Schedule.is_paused).is_(False))
 
 
 async def find_schedule(session: AsyncSession, name_or_id: str) -> Schedule | None:
@@ -42,13 +43,13 @@ async def list_schedules(session: AsyncSession, request: PageRequest) -> Rows[Sc
 
 async def kept_schedules(session: AsyncSession) -> Sequence[Schedule]:
     """Return every schedule that is not paused."""
-    query = select(Schedule).where(_ALIVE, col(Schedule.is_paused).is_(False))
+    query = select(Schedule).where(*_GOING)
     return (await session.execute(query)).scalars().all()
 
 
 async def note_next(session: AsyncSession, schedule_id: str, next_at: datetime | None) -> None:
-    """Note when a schedule is due next."""
-    await session.execute(update(Schedule).where(col(Schedule.id) == schedule_id).values(next_at=next_at))
+    """Note when a schedule is due next; one that was paused or removed meanwhile is not due at all."""
+    await session.execute(update(Schedule).where(col(Schedule.id) == schedule_id, *_GOING).values(next_at=next_at))
 
 
 async def note_turn(

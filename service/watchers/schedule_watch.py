@@ -1,7 +1,6 @@
 """Keeps one job in the timetable for each schedule that is not paused, and has its turns taken."""
 
 import asyncio
-from datetime import datetime
 from functools import partial
 
 from service.benchmarks.cron import parse_cron
@@ -43,32 +42,39 @@ class ScheduleWatch:
             await self._control.changes.wait([SCHEDULES_CHANGED], after=seen, timeout_s=None)
 
     async def match_jobs(self, *, is_first: bool = False) -> None:
-        """Give each schedule its job and take away the jobs of those that are paused or gone."""
+        """Give each schedule its job, take away the jobs of those that are paused or gone, and note what is due when.
+
+        The time noted is compared with the job's own each time: a schedule that was paused and resumed since the last
+        look has lost the one and kept the other.
+        """
         async with self._control.database.read() as session:
             wanted = {schedule.id: schedule for schedule in await schedules.kept_schedules(session)}
         for schedule_id in set(self._kept) - set(wanted):
             self._timetable.drop(_job_name(schedule_id))
             del self._kept[schedule_id]
-        changed = [item for item in wanted.values() if self._kept.get(item.id) != (item.cron, item.timezone)]
-        if not changed:
+        for schedule in wanted.values():
+            if self._kept.get(schedule.id) != (schedule.cron, schedule.timezone):
+                self._add_job(schedule)
+        due = {schedule_id: self._timetable.next_at(_job_name(schedule_id)) for schedule_id in wanted}
+        unlike = [schedule for schedule in wanted.values() if schedule.next_at != due[schedule.id]]
+        if not unlike:
             return
         async with self._control.database.write() as session:
-            for schedule in changed:
+            for schedule in unlike:
                 if is_first:
                     await scheduling.note_missed(session, schedule, now=self._control.now())
-                await schedules.note_next(session, schedule.id, self._add_job(schedule))
+                await schedules.note_next(session, schedule.id, due[schedule.id])
 
     async def _take_turn(self, schedule_id: str) -> None:
         await scheduling.take_turn(self._control, schedule_id, self._runner.submit, at=self._control.now())
         async with self._control.database.write() as session:
             await schedules.note_next(session, schedule_id, self._timetable.next_at(_job_name(schedule_id)))
 
-    def _add_job(self, schedule: Schedule) -> datetime | None:
+    def _add_job(self, schedule: Schedule) -> None:
         name = _job_name(schedule.id)
         zone = scheduling.require_timezone(schedule.timezone)
         self._timetable.by_cron(parse_cron(schedule.cron), zone, name, partial(self._take_turn, schedule.id))
         self._kept[schedule.id] = (schedule.cron, schedule.timezone)
-        return self._timetable.next_at(name)
 
 
 def _job_name(schedule_id: str) -> str:

@@ -99,7 +99,7 @@ async def update_schedule(
             require_timezone(body.timezone)
         for name, value in body.model_dump(exclude_none=True).items():
             setattr(row, name, value)
-        if row.is_paused:
+        if row.is_paused or body.cron is not None or body.timezone is not None:
             row.next_at = None
         await session.flush()
         server = await session.get_one(Server, row.server_id)
