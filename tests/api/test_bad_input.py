@@ -265,7 +265,7 @@ async def test_a_name_that_is_taken_and_then_free_again(api: Api) -> None:
 async def test_a_node_out_of_contact_takes_no_launch_and_says_why_at_once(api: Api) -> None:
     await api.add_node()
     await api.add_server()
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(10):
         problem = await assert_problem(api, "POST", "/servers/one/launch", None, 502, "node_unreachable")
     assert "out of contact" in problem["detail"]
     assert (await api.call("GET", "/servers/one"))[1]["state"] == "stopped"

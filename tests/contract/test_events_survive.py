@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from service.cli.serving import GRACE_S
 from tests.contract.site import Site
 from tests.contract.vigil import Vigil
 from tests.receivers import Delivery, is_genuine
@@ -133,7 +134,7 @@ def test_the_end_of_the_service_lets_readers_go(vigil: Vigil) -> None:
         assert next(lines).startswith(": events after")
         began = time.monotonic()
         vigil.end()
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < GRACE_S
         assert [line for line in lines if line.startswith("data: ")] == []
     assert "Traceback" not in vigil.log.read_text()
     vigil.start()

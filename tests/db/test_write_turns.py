@@ -127,7 +127,7 @@ async def test_a_writer_that_is_cancelled_gives_the_lock_back(database: Database
         await asyncio.sleep(0.01 + step / 2000)
         task.cancel()
         ended.append(await asyncio.gather(task, return_exceptions=True))  # what it raised holds its cursor
-        async with asyncio.timeout(2), database.write() as session:
+        async with asyncio.timeout(10), database.write() as session:
             await put(session, -1)
     assert (await written(database)).count(0) == 0
     assert len(ended) == (await written(database)).count(-1)

@@ -65,7 +65,7 @@ async def test_over_ssh_a_free_port_is_found_free_fast(node: NodeSession) -> Non
     began = time.monotonic()
     before = time.time()
     seen = await look(node)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
     assert seen.port
     assert (seen.port.listeners, [trial.error for trial in seen.port.trials]) == ((), [None])
     assert before <= seen.began_at.timestamp() <= seen.ended_at.timestamp() <= time.time()

@@ -112,7 +112,7 @@ def test_a_file_system_that_hangs_spoils_no_other_look(monkeypatch: pytest.Monke
     monkeypatch.setattr(launch_room, "PATIENCE_S", 0.2)
     began = time.monotonic()
     seen = look_here(environment={"TRITON_CACHE_DIR": "/proc/dead"})
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 4
     assert seen.places
     assert [place.problem for place in seen.places if place.name == "TRITON_CACHE_DIR"] == ["no answer within 0.2 s"]
     assert all(place.free_mib is not None for place in seen.places if place.name != "TRITON_CACHE_DIR")

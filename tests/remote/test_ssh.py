@@ -86,8 +86,8 @@ async def test_too_much_output_ends_the_command(connection: SshConnection) -> No
 async def test_a_slow_command_meets_its_deadline(connection: SshConnection) -> None:
     began = time.monotonic()
     with pytest.raises(RemoteTimeout, match=r"0\.2 s"):
-        await connection.run(["sleep", "5"], deadline_s=0.2)
-    assert time.monotonic() - began < 2
+        await connection.run(["sleep", "20"], deadline_s=0.2)
+    assert time.monotonic() - began < 10
     assert (await connection.run(["true"], deadline_s=5)).exit_status == 0
 
 

@@ -134,7 +134,7 @@ def test_first_line_comes_at_once(home: EngineHome) -> None:
     begun_at = time.monotonic()
     engine = home.start(scale="1")
     eventually(lambda: "UserWarning" in engine.log, "the first line")
-    assert time.monotonic() - begun_at < 2, "a process that starts in a tenth of a second took two"
+    assert time.monotonic() - begun_at < 5, "a process that starts in a tenth of a second took five"
 
 
 def test_health_is_refused_then_503_then_200(home: EngineHome) -> None:

@@ -70,7 +70,7 @@ def test_one_that_takes_too_long_is_killed(script: Script) -> None:
     script("exec sleep 60")
     began = time.monotonic()
     outcome = gpu.ask("gpu", ("uuid",), 0.2)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10
     assert (outcome["exit"], outcome["is_stuck"]) == (None, False)
     assert "no answer" in outcome["text"]
 
