@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import os
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,15 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 def other_sshd(tmp_path: Path) -> Iterator[Sshd]:
     with Sshd(tmp_path / "other") as server:
         yield server
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """Give a directory that everybody may enter; pytest keeps its own to itself, and shuts it with each run begun."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        place.chmod(0o755)
+        yield place
 
 
 @pytest.fixture

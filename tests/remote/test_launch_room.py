@@ -63,13 +63,11 @@ def test_a_file_in_the_way_of_a_directory_is_told(tmp_path: Path) -> None:
 
 
 @AS_ROOT
-def test_a_directory_that_this_user_may_not_write(tmp_path: Path) -> None:
-    for directory in (tmp_path, *list(tmp_path.parents)[:-2]):
-        directory.chmod(directory.stat().st_mode | 0o055)
-    seen = look_as(NOBODY, environment={"HOME": str(tmp_path), "TRITON_CACHE_DIR": str(tmp_path / "triton")})
+def test_a_directory_that_this_user_may_not_write(open_place: Path) -> None:
+    seen = look_as(NOBODY, environment={"HOME": str(open_place), "TRITON_CACHE_DIR": str(open_place / "triton")})
     assert seen.places
     (place,) = [place for place in seen.places if place.name == "TRITON_CACHE_DIR"]
-    assert (place.measured_path, place.is_writable, place.is_read_only) == (str(tmp_path), False, False)
+    assert (place.measured_path, place.is_writable, place.is_read_only) == (str(open_place), False, False)
     check = check_disk(seen)
     assert check.outcome is Outcome.FAIL, "its home is / and it may not write there"
     assert "TRITON_CACHE_DIR) is not writable" in check.found

@@ -126,10 +126,8 @@ async def test_without_weights_nothing_is_known(node: NodeSession, model: Path) 
 
 
 @AS_ROOT
-def test_to_a_reader_it_is_unknown_and_to_the_owner_known(tmp_path: Path) -> None:
-    for directory in (tmp_path, *list(tmp_path.parents)[:-2]):
-        directory.chmod(directory.stat().st_mode | 0o055)
-    path = weights(tmp_path / "model.safetensors", 2, warm_mib=1)
+def test_to_a_reader_it_is_unknown_and_to_the_owner_known(open_place: Path) -> None:
+    path = weights(open_place / "model.safetensors", 2, warm_mib=1)
     path.chmod(0o644)
     assert seen_by(NOBODY, path) is None
     os.chown(path, NOBODY, NOBODY)
