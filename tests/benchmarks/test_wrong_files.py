@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from service.benchmarks.finite import count, divided, finite, non_negative
 from service.benchmarks.importing import ReadLimits, RejectionReason, ResultFileRejected, Upload, import_file
+from service.benchmarks.metrics import metric_values
 from tests.benchmarks.tool_files import (
     aiperf,
     as_bytes,
@@ -215,3 +216,18 @@ def test_what_is_not_a_finite_number_is_none(value: object) -> None:
 def test_numbers_pass() -> None:
     assert (finite(-1.5), non_negative(-1.5), count(3.0), count(3.5)) == (-1.5, None, 3, None)
     assert (divided(1, 0), divided(None, 1), divided(3, 2)) == (None, None, 1.5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"duration": 1e-320},
+        {"duration": 1e-300, "total_output_tokens": 10**15},
+        {"median_tpot_ms": 1e-310},
+        {"duration": 1e-320, "ttfts": [0.0] + [0.1] * 11},
+        {"duration": 10**400, "ttfts": [0.0] + [0.1] * 11},
+    ],
+)
+def test_a_quotient_beyond_all_numbers_is_unknown(changes: dict[str, object]) -> None:
+    (mapped,) = import_file(sglang_line(**changes)).results
+    assert all(math.isfinite(value) for value in metric_values(mapped.result).values())
