@@ -28,7 +28,7 @@ def count(value: object) -> int | None:
 
 
 def divided(numerator: float | None, denominator: float | None) -> float | None:
-    """Return a quotient, None when a part is absent or the denominator is not positive."""
+    """Return a quotient, None when a part is absent, the denominator is not positive, or the quotient is damage."""
     if numerator is None or denominator is None or denominator <= 0:
         return None
-    return numerator / denominator
+    return finite(numerator / denominator)

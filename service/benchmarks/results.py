@@ -10,6 +10,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from service.benchmarks.finite import divided
+
 SCHEMA_VERSION = 1
 
 Quantity = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -221,8 +223,7 @@ class Latencies(Record):
     @property
     def interactivity_tps_user(self) -> float | None:
         """Return the tokens per second that the median user sees: 1000 / median TPOT."""
-        median_ms = self.tpot_ms.p50 if self.tpot_ms else None
-        return 1000 / median_ms if median_ms else None
+        return divided(1000, self.tpot_ms.p50 if self.tpot_ms else None)
 
 
 class SpecDecode(Record):

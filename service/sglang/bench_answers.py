@@ -41,18 +41,13 @@ def true_answers(document: Mapping[str, Json]) -> TrueAnswers | None:
     if len(answered) == len(counted):
         return None
     times = _Times.of(document, first_s, answered)
-    duration_s = document.get("duration")
     return TrueAnswers(
         answered=len(answered),
         silent=len(counted) - len(answered),
         input_tokens=_sum(document.get("input_lens"), answered),
         output_tokens=_sum(document.get("output_lens"), answered),
         distributions=times.distributions(),
-        mean_concurrency=(
-            sum(times.whole_s) / duration_s
-            if times.whole_s and isinstance(duration_s, int | float) and duration_s > 0
-            else None
-        ),
+        mean_concurrency=_in_flight(times.whole_s, document.get("duration")),
     )
 
 
@@ -96,6 +91,15 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     low = math.floor(place)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def _in_flight(whole_s: Sequence[float], duration: Json) -> float | None:
+    """Return how many requests ran at a time; None when the duration is not told, or is damage."""
+    duration_s = _numbers([duration])
+    if not whole_s or not duration_s or not duration_s[0]:
+        return None
+    mean = sum(whole_s) / duration_s[0]
+    return mean if mean <= 1e15 else None  # noqa: PLR2004  no count is larger
 
 
 def _statistics(values_s: Sequence[float]) -> dict[str, float]:

@@ -228,6 +228,6 @@ def test_numbers_pass() -> None:
         {"duration": 10**400, "ttfts": [0.0] + [0.1] * 11},
     ],
 )
-def test_a_quotient_beyond_all_numbers_is_unknown(changes: dict[str, object]) -> None:
+def test_a_quotient_beyond_all_numbers_is_unknown(changes: dict[str, Any]) -> None:
     (mapped,) = import_file(sglang_line(**changes)).results
     assert all(math.isfinite(value) for value in metric_values(mapped.result).values())
