@@ -2,13 +2,14 @@
 
 # ruff: noqa: S311  noise for tests, no secret
 
+import math
 import random
 
 import pytest
 
 from service.benchmarks.comparability import comparability_key, key_differences
 from service.benchmarks.comparison import Comparison, Policy, compare, interleaved
-from service.benchmarks.judging import MetricComparison, Verdict, repeats_needed
+from service.benchmarks.judging import MAX_MORE_REPEATS, MetricComparison, Verdict, repeats_needed
 from service.benchmarks.noise import KnownNoise
 from service.benchmarks.results import (
     ClientProvenance,
@@ -262,3 +263,15 @@ def test_a_side_mixes_no_points_and_is_not_empty() -> None:
 
 def test_turns_alternate_so_that_drift_hits_both() -> None:
     assert [interleaved(n) for n in (0, 1, 2, 3)] == ["", "AB", "ABBA", "ABBAAB"]
+
+
+def test_no_threshold_and_no_value_is_too_small_to_be_judged() -> None:
+    same = results([90, 91])
+    for policy in (Policy(threshold=1e-200), Policy(threshold=5e-324)):
+        assert compare(same, same, policy=policy).more_repeats == MAX_MORE_REPEATS
+    tiny, large = ([result(90, ttft_ms=ms) for _ in range(3)] for ms in (1e-300, 1e15))
+    for first, second in ((tiny, large), (large, tiny)):
+        judged = compare(first, second, policy=Policy(primary="ttft_p50_ms"))
+        assert judged.verdict in {Verdict.IMPROVED, Verdict.REGRESSED}
+        known = Policy(primary="ttft_p50_ms", noise={"ttft_p50_ms": KnownNoise(0.01, 0.01, 12)})
+        assert math.isfinite(compare(first[:1], second[:1], policy=known).metrics[0].ratio or 0.0)
