@@ -114,7 +114,7 @@ def judge(item: MetricComparison) -> MetricComparison:
 
 def repeats_needed(noise: float, change: float) -> int:
     """Return how many runs a side find a change of this share at this spread, four times in five (at 5 %)."""
-    return math.ceil(2 * (2.8 * noise / change) ** 2) if change > 0 else MAX_MORE_REPEATS
+    return math.ceil(2 * min(2.8 * noise / change, MAX_MORE_REPEATS) ** 2) if change > 0 else MAX_MORE_REPEATS
 
 
 def _estimated(

@@ -47,7 +47,7 @@ def welch_ratio(
     reach = t_quantile(0.5 + confidence / 2, freedom) * standard_error
     p = _p_of(difference, standard_error, freedom)
     low, high = difference - reach, difference + reach
-    return RatioEstimate(math.exp(difference), _bounded_exp(low), _bounded_exp(high), p)
+    return RatioEstimate(_bounded_exp(difference), _bounded_exp(low), _bounded_exp(high), p)
 
 
 def known_noise_ratio(
@@ -63,7 +63,7 @@ def known_noise_ratio(
     standard_error = noise * math.sqrt(1 / len(baseline) + 1 / len(candidate))
     reach = t_quantile(0.5 + confidence / 2, 10.0) * standard_error
     low, high = _bounded_exp(difference - reach), _bounded_exp(difference + reach)
-    return RatioEstimate(math.exp(difference), low, high, _p_of(difference, standard_error, 10.0))
+    return RatioEstimate(_bounded_exp(difference), low, high, _p_of(difference, standard_error, 10.0))
 
 
 @dataclass(frozen=True, slots=True)
