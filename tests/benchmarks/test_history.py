@@ -103,3 +103,8 @@ def test_the_promises_of_the_statistics() -> None:
     assert worse[Verdict.REGRESSED] / 100 >= MIN_FOUND
     assert found_share(generator, length=30, step=0.0, at=0, trials=60) <= MAX_FALSE_ALARMS
     assert found_share(generator, length=30, step=-0.05, at=15, trials=30) >= MIN_FOUND
+
+
+def test_a_step_beyond_all_measures_has_a_finite_ratio() -> None:
+    (change,) = history("ttft_p50_ms", points([1e-300] * 6 + [1e15] * 6)).changes
+    assert (change.kind, math.isfinite(change.ratio)) == (ChangeKind.REGRESSED, True)
