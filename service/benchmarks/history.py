@@ -160,7 +160,7 @@ def _weakness(before: Sequence[float], after: Sequence[float]) -> float:
     """Return the p of a change; 1 and more for what is too short or too small to be one."""
     if min(len(before), len(after)) < MIN_SEGMENT:
         return 2.0
-    change = abs(math.exp(_mean(after) - _mean(before)) - 1)
+    change = abs(_ratio(before, after) - 1)
     return 1.0 + (MIN_CHANGE - change) if change < MIN_CHANGE else _p(before, after)
 
 
@@ -175,6 +175,11 @@ def _p(before: Sequence[float], after: Sequence[float]) -> float:
     return t_two_sided_p((second - first) / error, freedom)
 
 
+def _ratio(before: Sequence[float], after: Sequence[float]) -> float:
+    """Return how many times the later values are the earlier ones, of logarithms; bounded, so that damage is finite."""
+    return math.exp(min(_mean(after) - _mean(before), 700.0))
+
+
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
@@ -184,6 +189,7 @@ def _change(
 ) -> ChangePoint:
     start, index, end = bounds
     before, after = math.exp(_mean(values[start:index])), math.exp(_mean(values[index:end]))
+    ratio = _ratio(values[start:index], values[index:end])
     return ChangePoint(
         index=index,
         run_id=points[index].run_id,
@@ -191,7 +197,7 @@ def _change(
         kind=_kind(direction, is_larger=after > before),
         before=before,
         after=after,
-        ratio=after / before,
+        ratio=ratio,
         p=_p(values[start:index], values[index:end]),
         version_before=points[index - 1].version,
         version_after=points[index].version,
