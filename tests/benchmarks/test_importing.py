@@ -169,6 +169,15 @@ def test_failures_of_vllm_degrade() -> None:
     assert result.totals.requests_sent == 100
 
 
+def test_an_older_file_of_vllm_tells_failures_by_the_number_of_its_prompts() -> None:
+    older = {name: value for name, value in vllm().items() if name != "failed"}
+    totals = one(as_bytes(older), ResultKind.VLLM).result.totals
+    assert (totals.requests_sent, totals.requests_failed) == (100, 0)
+    short = one(as_bytes({**older, "completed": 80}), ResultKind.VLLM).result
+    assert short.status is ResultStatus.DEGRADED
+    assert (short.totals.requests_sent, short.totals.requests_failed) == (100, 20)
+
+
 def test_goodput_without_its_limits_is_kept_raw() -> None:
     mapped = one(as_bytes({**vllm(), "request_goodput": 4.5}), ResultKind.VLLM)
     assert mapped.result.rates.goodput_rps is None
