@@ -63,7 +63,10 @@ def map_vllm(document: Mapping[str, Json]) -> Mapped:
 
 
 def _totals(fields: Fields) -> Totals:
-    completed, failed = fields.whole("completed"), fields.whole("failed")
+    """Count the requests; older versions do not write `failed`: what is missing from the prompts was not answered."""
+    completed, failed, asked = fields.whole("completed"), fields.whole("failed"), fields.whole("num_prompts")
+    if failed is None and completed is not None and asked is not None:
+        failed = max(asked - completed, 0)
     return Totals(
         duration_s=fields.number("duration"),
         requests_sent=completed + failed if completed is not None and failed is not None else None,
