@@ -267,6 +267,19 @@ def test_genai_perf_has_the_same_shape_with_less_in_it() -> None:
     assert (result.load.mode, result.load.max_concurrency) == (LoadMode.CLOSED, 4)
 
 
+@pytest.mark.parametrize(
+    ("config", "load"),
+    [
+        ({"perf_analyzer": {"stimulus": {"request_rate": 4.0}}}, (None, 4.0)),
+        ({"concurrency": 4, "request_rate": None}, (4, None)),
+        ({"concurrency": None, "request_rate": 2.5}, (None, 2.5)),
+    ],
+)
+def test_the_load_of_genai_perf(config: dict[str, Any], load: tuple[int | None, float | None]) -> None:
+    told = one(as_bytes({**genai_perf(), "input_config": config}), ResultKind.GENAI_PERF).result.load
+    assert (told.max_concurrency, told.request_rate_target_rps) == load
+
+
 def test_evalscope_takes_its_two_files_in_either_order() -> None:
     summary, table = as_bytes(evalscope_summary()), as_bytes(evalscope_percentiles())
     first = one(summary, ResultKind.EVALSCOPE, table).result
