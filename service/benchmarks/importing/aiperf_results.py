@@ -157,9 +157,9 @@ def _workload(fields: Fields, config: Fields, totals: Totals) -> WorkloadFacts:
 def _load(config: Fields, totals: Totals) -> LoadFacts:
     phases = config.raw("phases")
     measured = [Fields(phase) for phase in phases if _is_measured(phase)] if isinstance(phases, list) else []
-    stimulus = config.object("perf_analyzer").object("stimulus")
-    phase = measured[-1] if measured else stimulus
-    kind, cap, rate = phase.text("type"), phase.whole("concurrency"), phase.number("rate")
+    phase = measured[-1] if measured else _stimulus(config)
+    kind, cap = phase.text("type"), phase.whole("concurrency")
+    rate = phase.number("rate" if measured else "request_rate")
     mode = _MODES.get(kind or "", LoadMode.UNKNOWN)
     if kind is None and cap is not None:
         mode = LoadMode.CLOSED
@@ -172,6 +172,15 @@ def _load(config: Fields, totals: Totals) -> LoadFacts:
         burstiness=phase.number("smoothness"),
         request_rate_achieved_rps=divided(totals.requests_sent, totals.duration_s),
     )
+
+
+def _stimulus(config: Fields) -> Fields:
+    """Return where genai-perf says its load: below perf_analyzer, in older versions among its other arguments.
+
+    It does not tell how the requests of a rate are spread, so that the mode of one stays unknown.
+    """
+    stimulus = config.object("perf_analyzer").object("stimulus")
+    return stimulus if stimulus.has("concurrency") or stimulus.has("request_rate") else config
 
 
 def _is_measured(phase: Json) -> bool:
