@@ -247,6 +247,15 @@ def test_goodput_of_aiperf_without_its_limits_is_kept_raw() -> None:
     assert "goodput" not in with_limits.unmapped
 
 
+def test_goodput_of_aiperf_by_other_limits_than_ours_is_kept_raw() -> None:
+    document = aiperf()
+    document["input_config"]["slos"]["output_token_throughput_per_user"] = 30
+    mapped = one(as_bytes(document), ResultKind.AIPERF)
+    assert (mapped.result.slo, mapped.result.rates.goodput_rps, mapped.result.rates.slo_attainment) == (None,) * 3
+    assert "goodput" in mapped.unmapped
+    assert any("output_token_throughput_per_user" in note for note in mapped.notes)
+
+
 def test_nanoseconds_of_aiperf_are_nanoseconds() -> None:
     document = aiperf()
     document["time_to_first_token"] |= {"unit": "ns", "avg": 5_000_000.0}
