@@ -29,6 +29,7 @@ from service.benchmarks.results import (
 
 SCHEMA_MAJOR = "1"
 _MS = {"ms": 1.0, "sec": 1000.0, "s": 1000.0, "us": 1e-3, "ns": 1e-6}
+_LIMITS = {"ttft_ms": "time_to_first_token", "tpot_ms": "inter_token_latency", "e2e_ms": "request_latency"}
 _MODES = {
     "concurrency": LoadMode.CLOSED,
     "poisson": LoadMode.OPEN_POISSON,
@@ -188,13 +189,19 @@ def _is_measured(phase: Json) -> bool:
 
 
 def _slo(config: Fields) -> Slo | None:
+    """Return the limits of goodput; None when there are none, or others beside ours: a good request kept them all."""
     limits = config.object("slos")
-    read = {
-        "ttft_ms": limits.number("time_to_first_token"),
-        "tpot_ms": limits.number("inter_token_latency"),
-        "e2e_ms": limits.number("request_latency"),
-    }
-    return Slo(**read) if any(limit is not None for limit in read.values()) else None
+    read = {ours: limits.number(theirs) for ours, theirs in _LIMITS.items()}
+    is_ours = any(limit is not None for limit in read.values()) and not _other_limits(config)
+    return Slo(**read) if is_ours else None
+
+
+def _other_limits(config: Fields) -> list[str]:
+    """Return the limits that our schema has no place for: the tool takes one for any of its metrics."""
+    limits = config.object("slos")
+    for name in _LIMITS.values():
+        limits.raw(name)
+    return list(limits.unread())
 
 
 def _latencies(fields: Fields) -> Latencies:
@@ -249,7 +256,10 @@ def _notes(fields: Fields, unread: Mapping[str, Json]) -> Iterator[str | None]:
         yield "the run was cancelled"
     if "start_time" in unread:
         yield "start_time and end_time are kept raw: they have no time zone"
-    if "goodput" in unread:
+    others = _other_limits(fields.object("input_config"))
+    if others:
+        yield f"goodput is kept raw: it has limits that have no place here: {', '.join(others[:8])}"
+    elif "goodput" in unread:
         yield "goodput is kept raw: the export does not tell its limits"
     if fields.has("telemetry_data"):
         yield "GPU telemetry is left out: it does not tell which GPUs the server used"
