@@ -319,10 +319,23 @@ def test_without_streaming_evalscopes_first_token_is_no_first_token() -> None:
 
 
 def test_minus_one_of_evalscope_is_absent() -> None:
-    summary = {**evalscope_summary(), "Avg TTFT (ms)": -1000, "Avg Latency (s)": -1, "Request Rate (req/s)": 4}
+    summary = {**evalscope_summary(), "Avg TTFT (ms)": -1000, "Avg Latency (s)": -1, "Concurrency": -1}
     result = one(as_bytes(summary), ResultKind.EVALSCOPE).result
     assert (result.latencies.ttft_ms, result.latencies.e2e_ms) == (None, None)
-    assert result.load.mode is LoadMode.OPEN_POISSON
+    assert (result.load.mode, result.load.max_concurrency) == (LoadMode.UNKNOWN, None)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "rate", "mode"),
+    [
+        (8, -1, LoadMode.CLOSED),
+        (-1, 4, LoadMode.OPEN_POISSON),
+        (8, 4, LoadMode.CLOSED_CAPPED),
+    ],
+)
+def test_the_load_of_evalscope(concurrency: int, rate: float, mode: LoadMode) -> None:
+    summary = {**evalscope_summary(), "Concurrency": concurrency, "Request Rate (req/s)": rate}
+    assert one(as_bytes(summary), ResultKind.EVALSCOPE).result.load.mode is mode
 
 
 def test_no_result_holds_a_number_that_is_not_finite() -> None:
