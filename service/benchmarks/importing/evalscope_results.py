@@ -97,9 +97,11 @@ def _is_streamed(fields: Fields) -> bool | None:
 
 
 def _load(fields: Fields) -> LoadFacts:
+    """Return the load: in an open loop the tool writes -1 for the concurrency; beside a rate any other is a cap."""
     rate, concurrency = fields.signed("Request Rate (req/s)"), fields.whole("Concurrency")
     if rate is not None and rate > 0:
-        return LoadFacts(mode=LoadMode.OPEN_POISSON, request_rate_target_rps=rate, max_concurrency=concurrency or None)
+        mode = LoadMode.CLOSED_CAPPED if concurrency else LoadMode.OPEN_POISSON
+        return LoadFacts(mode=mode, request_rate_target_rps=rate, max_concurrency=concurrency or None)
     if concurrency:
         return LoadFacts(mode=LoadMode.CLOSED, max_concurrency=concurrency)
     return LoadFacts()
