@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from service.benchmarks.comparability import key_differences
 from service.benchmarks.importing import Mapped, ResultKind, import_file
 from service.benchmarks.results import AcceptScope, AcceptWeighting, ItlKind, LoadMode, ResultStatus, Slo
 from tests.benchmarks.tool_files import (
@@ -113,6 +114,16 @@ def test_no_key_of_the_server_and_no_text_is_kept() -> None:
 )
 def test_the_load_of_sglang_is_what_really_happened(changes: dict[str, Any], mode: LoadMode) -> None:
     assert one(sglang_line(**changes), ResultKind.SGLANG).result.load.mode is mode
+
+
+def test_random_lengths_of_sglang_are_another_question_by_their_mean() -> None:
+    """The client draws each length from a share of the full one to the full one; its default share is 0."""
+    spread = {"random_range_ratio": 0.0, "random_output_len": 15}
+    short, long = (
+        one(sglang_line(random_input_len=length, **spread), ResultKind.SGLANG).result for length in (1023, 8191)
+    )
+    assert (short.workload.input_tokens_asked, short.workload.output_tokens_asked) == (512, 8)
+    assert [item.field for item in key_differences(short, long)] == ["input_tokens_asked"]
 
 
 def test_the_accept_length_of_a_file_is_not_taken_for_that_of_the_run_alone() -> None:
