@@ -31,9 +31,9 @@ class ServingResult:
     request_rate_rps: float | None
     """None is unlimited: the client writes the non-JSON word Infinity."""
     max_concurrency: int | None
-    input_tokens_asked: int | None
-    output_tokens_asked: int | None
-    has_fixed_lengths: bool
+    input_tokens_asked: float | None
+    """The mean, of prompts of random lengths; None for other prompts."""
+    output_tokens_asked: float | None
     duration_s: float | None
     completed: int | None
     sent: int | None
@@ -129,7 +129,6 @@ def _as_written(document: Mapping[str, Json]) -> ServingResult:
         max_concurrency=_whole(document.get("max_concurrency")),
         input_tokens_asked=asked[0],
         output_tokens_asked=asked[1],
-        has_fixed_lengths=asked[0] is not None and document.get("random_range_ratio") == 1.0,
         duration_s=_number(document.get("duration")),
         completed=completed,
         sent=sent,
@@ -172,11 +171,20 @@ def _corrected(read: ServingResult, answers: TrueAnswers) -> ServingResult:
     )
 
 
-def _asked_lengths(document: Mapping[str, Json]) -> tuple[int | None, int | None]:
-    """Return the lengths asked for; the client writes those of its random dataset whatever dataset it ran."""
-    if str(document.get("dataset_name", "")).startswith("random"):
-        return _whole(document.get("random_input_len")), _whole(document.get("random_output_len"))
-    return None, _whole(document.get("sharegpt_output_len"))
+def _asked_lengths(document: Mapping[str, Json]) -> tuple[float | None, float | None]:
+    """Return the mean lengths asked for; the client writes those of its random dataset whatever dataset it ran."""
+    if not str(document.get("dataset_name", "")).startswith("random"):
+        return None, _whole(document.get("sharegpt_output_len"))
+    share = _number(document.get("random_range_ratio"))
+    given, answered = (_whole(document.get(f"random_{part}_len")) for part in ("input", "output"))
+    return _mean_length(given, share), _mean_length(answered, share)
+
+
+def _mean_length(longest: int | None, share: float | None) -> float | None:
+    """Return the mean of lengths that are drawn evenly from this share of the longest one up to it."""
+    if longest is None or share is None or share > 1:
+        return None
+    return (max(int(longest * share), 1) + longest) / 2
 
 
 def _outcomes(document: Mapping[str, Json], completed: int | None) -> tuple[int | None, int | None, tuple[str, ...]]:

@@ -118,7 +118,7 @@ def test_the_load_of_sglang_is_what_really_happened(changes: dict[str, Any], mod
 
 def test_random_lengths_of_sglang_are_another_question_by_their_mean() -> None:
     """The client draws each length from a share of the full one to the full one; its default share is 0."""
-    spread = {"random_range_ratio": 0.0, "random_output_len": 15}
+    spread: dict[str, Any] = {"random_range_ratio": 0.0, "random_output_len": 15}
     short, long = (
         one(sglang_line(random_input_len=length, **spread), ResultKind.SGLANG).result for length in (1023, 8191)
     )

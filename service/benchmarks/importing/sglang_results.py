@@ -96,12 +96,12 @@ def _server(read: ServingResult) -> ServerProvenance:
 
 
 def _workload(read: ServingResult, totals: Totals) -> WorkloadFacts:
-    lengths = (read.input_tokens_asked, read.output_tokens_asked) if read.has_fixed_lengths else (None, None)
+    is_random = read.input_tokens_asked is not None
     return WorkloadFacts(
         dataset=read.dataset_name,
-        input_tokens_asked=lengths[0],
+        input_tokens_asked=read.input_tokens_asked,
         input_tokens_mean=divided(totals.input_tokens, totals.requests_completed),
-        output_tokens_asked=lengths[1],
+        output_tokens_asked=read.output_tokens_asked if is_random else None,
         output_tokens_mean=divided(totals.output_tokens, totals.requests_completed),
         num_prompts=read.sent,
         api=_APIS.get(Backend(read.backend)) if read.backend in set(Backend) else None,
