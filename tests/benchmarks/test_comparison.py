@@ -246,6 +246,15 @@ def test_cautions_name_what_was_taken_on_trust() -> None:
     assert any("one start" in caution for caution in compare(results(FEW), results(FEW)).cautions)
 
 
+def test_what_only_one_side_tells_is_not_taken_to_be_equal() -> None:
+    untold = [changed(item, "host", gpu_model=None) for item in results(FEW)]
+    accepted = Policy(accepted_differences=frozenset({"gpu_model"}))
+    text = " | ".join(compare(untold, results(FEW), policy=accepted).cautions)
+    assert "gpu_model differs: unknown against B200" in text
+    assert "taken to be equal" not in text
+    assert "taken to be equal: gpu_model" in " | ".join(compare(untold, untold).cautions)
+
+
 def test_a_difference_that_the_ranks_do_not_see_is_pointed_at() -> None:
     baseline, candidate = results([100.0, 100.1, 99.9, 100.05, 99.95, 100.02]), [96.0, 96.1, 95.9, 96.05, 95.95]
     with_outlier = compare(baseline, results([*candidate, 100.3]))

@@ -6,6 +6,7 @@ import pytest
 
 from service.benchmarks.comparison import Policy
 from service.benchmarks.judging import Verdict
+from service.benchmarks.results import HostProvenance, ResultStatus, WorkloadFacts
 from service.benchmarks.run_comparison import compare_runs
 from tests.benchmarks.made import result, results
 
@@ -80,3 +81,26 @@ def test_a_sweep_of_many_points_does_not_cry_wolf() -> None:
         made = compare_runs(*sides, policy=Policy(metrics=()))
         alarms += made.verdict in {Verdict.REGRESSED, Verdict.IMPROVED}
     assert alarms <= 5
+
+
+def test_a_point_that_may_not_be_compared_is_no_test_to_correct_for() -> None:
+    base, slow = [100.0, 102.0, 98.0, 101.0, 99.0], [97.5, 99.45, 95.55, 98.475, 96.525]
+    alone = compare_runs(results(base), results(slow))
+    assert (alone.verdict, 0.025 < (alone.points[0].comparison.metrics[0].p or 0) < 0.05) == (Verdict.REGRESSED, True)
+    broken = [item.model_copy(update={"status": ResultStatus.DEGRADED}) for item in results(base, concurrency=64)]
+    among = compare_runs([*results(base), *results(base, concurrency=64)], [*results(slow), *broken])
+    assert [point.comparison.verdict for point in among.points] == [Verdict.REGRESSED, Verdict.NOT_COMPARABLE]
+
+
+def test_of_points_of_one_load_the_most_alike_are_set_side_by_side() -> None:
+    """Two lengths of prompts at one load, measured in the other order on other GPUs."""
+    short, long = (
+        [item.model_copy(update={"workload": WorkloadFacts(input_tokens_asked=length)}) for item in results(BASE)]
+        for length in (1024, 8192)
+    )
+    moved = [
+        item.model_copy(update={"host": HostProvenance(gpu_model="H200", gpu_count_used=8)}) for item in (*long, *short)
+    ]
+    accepted = Policy(accepted_differences=frozenset({"gpu_model"}))
+    made = compare_runs([*short, *long], moved, policy=accepted)
+    assert [point.comparison.verdict for point in made.points] == [Verdict.EQUIVALENT] * 2
