@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from service.benchmarks.comparability import comparability_key
+from service.benchmarks.comparability import comparability_key, key_differences
 from service.benchmarks.comparison import Comparison, Policy, compare
 from service.benchmarks.judging import Verdict, judge
 from service.benchmarks.noise import KnownNoise, holm
@@ -82,7 +82,10 @@ def _by_key(results: Iterable[Result]) -> _Groups:
 
 
 def _paired(first: _Groups, second: _Groups) -> tuple[list[_Pair], list[list[Result]], list[list[Result]]]:
-    """Return which groups are set side by side, and which are left over on either side."""
+    """Return which groups are set side by side, and which are left over on either side.
+
+    Of several groups of one load, such as other lengths of prompts, the one that differs in the fewest fields is taken.
+    """
     pairs = [(first[key], second[key]) for key in first if key in second]
     left = [group for key, group in first.items() if key not in second]
     right = [group for key, group in second.items() if key not in first]
@@ -90,24 +93,29 @@ def _paired(first: _Groups, second: _Groups) -> tuple[list[_Pair], list[list[Res
         same = [other for other in right if load_label(other[0]) == load_label(group[0])]
         others = same or (right if len(left) == len(right) == 1 else [])
         if others:
-            pairs.append((group, others[0]))
+            nearest = min(others, key=lambda other: len(key_differences(group[0], other[0])))
+            pairs.append((group, nearest))
             left.remove(group)
-            right.remove(others[0])
+            right.remove(nearest)
     return pairs, left, right
 
 
 def _corrected(points: Sequence[PointComparison]) -> list[PointComparison]:
-    known = {str(i): p for i, point in enumerate(points) if (p := point.comparison.metrics[0].p) is not None}
+    """Return the points judged by p values that are corrected for their number; what is not judged is no test."""
+    primary = {str(i): point.comparison.metrics[0] for i, point in enumerate(points)}
+    known = {
+        place: item.p
+        for place, item in primary.items()
+        if item.p is not None and item.verdict is not Verdict.NOT_COMPARABLE
+    }
     adjusted = holm(known) if len(known) > 1 else {}
     return [_judged_again(point, adjusted[str(i)]) if str(i) in adjusted else point for i, point in enumerate(points)]
 
 
 def _judged_again(point: PointComparison, p: float) -> PointComparison:
     comparison = point.comparison
-    primary = comparison.metrics[0]
-    if primary.verdict is Verdict.NOT_COMPARABLE:
-        return point
-    primary = judge(replace(primary, p=p, verdict=Verdict.INCONCLUSIVE, more_repeats=None, reason=None))
+    undecided = replace(comparison.metrics[0], p=p, verdict=Verdict.INCONCLUSIVE, more_repeats=None, reason=None)
+    primary = judge(undecided)
     changed = replace(
         comparison,
         verdict=primary.verdict,
