@@ -22,7 +22,7 @@ from service.benchmarks.plots import (
     latency_picture,
     pareto_picture,
 )
-from service.benchmarks.results import LoadFacts, LoadMode, Result
+from service.benchmarks.results import LoadFacts, LoadMode, Result, ResultStatus, WorkloadFacts
 from service.benchmarks.svg import Chart, Dot, Mark, Series, escaped, number, render, ticks
 from tests.benchmarks.made import result
 
@@ -217,3 +217,32 @@ def test_repeats_are_averaged_run_by_run() -> None:
     assert (single.low, single.high) == (None, None)
     assert estimate([result(90)], "goodput_rps") is None
     assert list(by_load(sweep())) == ["C=1", "C=4", "C=16", "C=64"]
+
+
+def test_numbers_of_degraded_runs_are_not_drawn() -> None:
+    broken = [
+        item.model_copy(update={"status": ResultStatus.DEGRADED}) for item in (result(9), result(5, concurrency=2))
+    ]
+    for picture in (
+        pareto_picture({"a": [result(90), *broken]}),
+        latency_picture({"a": [result(90), *broken]}, "ttft_p50_ms"),
+    ):
+        root, (row,) = parsed(picture)
+        assert row.get("load", row.get("concurrency")) in {"C=16", "16.0", "16"}
+        assert next(value for name, value in row.items() if name.endswith("_runs")) == "1"
+        assert "2 degraded or failed results are left out" in (root.findtext(f"{NS}desc") or "")
+
+
+def test_other_work_at_the_same_load_is_another_curve() -> None:
+    short, long = (
+        result(tps, ttft_ms=1000 / tps).model_copy(update={"workload": WorkloadFacts(input_tokens_asked=length)})
+        for tps, length in ((90, 1024), (30, 8192))
+    )
+    _, rows = parsed(latency_picture({"a": [short, long]}, "output_throughput_tps"))
+    assert [(row["configuration"], float(row["output_throughput_tps"])) for row in rows] == [
+        ("a, input_tokens_asked 1024", 90),
+        ("a, input_tokens_asked 8192", 30),
+    ]
+    more = long.model_copy(update={"workload": WorkloadFacts(input_tokens_asked=8192, num_prompts=500)})
+    _, rows = parsed(pareto_picture({"a": [long, more]}))
+    assert [(row["configuration"], row["load"]) for row in rows] == [("a", "C=16")] * 2
