@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
+from service.benchmarks.comparability import Scalar, comparability_key, key_fields
 from service.benchmarks.history import History
 from service.benchmarks.metrics import Direction, metric
 from service.benchmarks.noise import mean_interval
 from service.benchmarks.points import load_label
-from service.benchmarks.results import Result
+from service.benchmarks.results import Result, ResultStatus
 from service.benchmarks.svg import Chart, Dot, Mark, Series, number, render
 from service.clock import to_text
 
@@ -52,25 +53,45 @@ def estimate(results: Iterable[Result], metric_name: str) -> Estimate | None:
     return Estimate(sum(values) / len(values), low, high, len(values))
 
 
-def by_load(results: Iterable[Result]) -> dict[str, list[Result]]:
-    """Return results by point of load, the lightest first."""
+def by_load(results: Iterable[Result]) -> list[tuple[str, list[Result]]]:
+    """Return the repeats of each point of load with its name, the lightest first; only those of one key are repeats."""
     ordered = sorted(results, key=lambda r: (r.load.request_rate_target_rps or 0.0, r.load.max_concurrency or 0))
     groups: dict[str, list[Result]] = {}
     for result in ordered:
-        groups.setdefault(load_label(result), []).append(result)
-    return groups
+        groups.setdefault(comparability_key(result), []).append(result)
+    return [(load_label(group[0]), group) for group in groups.values()]
+
+
+def by_work(curves: Mapping[str, Sequence[Result]]) -> dict[str, list[Result]]:
+    """Return the sound results by curve; one that holds other work, such as other lengths, becomes one for each."""
+    drawn: dict[str, list[Result]] = {}
+    for name, results in curves.items():
+        sound = [result for result in results if result.status is ResultStatus.OK]
+        works: dict[tuple[tuple[str, Scalar], ...], list[Result]] = {}
+        for result in sound:
+            fields = key_fields(result).items()
+            works.setdefault(tuple(item for item in fields if item[0] not in _LOAD_FIELDS), []).append(result)
+        shared = set.intersection(*(set(work) for work in works)) if works else set()
+        for work, group in works.items():
+            told = [f"{field} {_shown(value)}" for field, value in work if (field, value) not in shared]
+            drawn[", ".join([name, *told])] = group
+        if not works:
+            drawn[name] = []
+    return drawn
 
 
 def pareto_picture(curves: Mapping[str, Sequence[Result]], *, x: ParetoX = ParetoX.INTERACTIVITY) -> Picture:
     """Draw throughput against what it costs the user: one curve a configuration, one point a load, with intervals.
 
-    Throughput is per GPU when all results tell their GPUs. `curves` maps names to results of any number of loads.
+    What is degraded or failed is left out, and said. Throughput is per GPU when all results tell their GPUs. `curves`
+    maps names to results of any number of loads.
     """
-    y = _throughput_metric(curves)
+    drawn = by_work(curves)
+    y = _throughput_metric(drawn)
     rows: list[list[object]] = []
     series = []
-    for name, results in curves.items():
-        points = [(load, estimate(runs, x), estimate(runs, y)) for load, runs in by_load(results).items()]
+    for name, results in drawn.items():
+        points = [(load, estimate(runs, x), estimate(runs, y)) for load, runs in by_load(results)]
         known = [(load, a, b) for load, a, b in points if a is not None and b is not None]
         front = _frontier([(a.mean, b.mean) for _, a, b in known], is_x_higher=_is_higher(x))
         series.append(Series(name, tuple(_dot(a, b, load) for load, a, b in known)))
@@ -80,7 +101,8 @@ def pareto_picture(curves: Mapping[str, Sequence[Result]], *, x: ParetoX = Paret
     better = "up and to the right" if _is_higher(x) else "up and to the left"
     chart = Chart(
         title=f"{metric(y).title} against {metric(x).title}",
-        description=f"{_told(series)} Better is {better}. Bars are 95 % intervals of the mean over repeats.",
+        description=f"{_told(series)} {_left_out(curves)}Better is {better}. "
+        "Bars are 95 % intervals of the mean over repeats.",
         x_label=_axis(x),
         y_label=_axis(y),
         series=tuple(series),
@@ -96,12 +118,13 @@ def latency_picture(
 
     The load is the rate asked for where all results have one, else the concurrency; results without it are left out.
     """
-    is_rate = all(r.load.request_rate_target_rps is not None for results in curves.values() for r in results)
+    drawn = by_work(curves)
+    is_rate = all(r.load.request_rate_target_rps is not None for results in drawn.values() for r in results)
     rows: list[list[object]] = []
     series = []
-    for name, results in curves.items():
+    for name, results in drawn.items():
         dots = []
-        for runs in by_load(results).values():
+        for _, runs in by_load(results):
             load = runs[0].load.request_rate_target_rps if is_rate else runs[0].load.max_concurrency
             value = estimate(runs, metric_name)
             if load is None or value is None:
@@ -112,7 +135,8 @@ def latency_picture(
     load_name = "request_rate_rps" if is_rate else "concurrency"
     chart = Chart(
         title=f"{metric(metric_name).title} against load",
-        description=f"{_told(series)} {_told_limits(limits or {})}Bars are 95 % intervals of the mean over repeats.",
+        description=f"{_told(series)} {_left_out(curves)}{_told_limits(limits or {})}"
+        "Bars are 95 % intervals of the mean over repeats.",
         x_label="requests per second" if is_rate else "requests in flight",
         y_label=_axis(metric_name),
         series=tuple(series),
@@ -164,6 +188,8 @@ def history_picture(told: History, *, title: str, limits: Mapping[str, float] | 
     return Picture(render(chart), _csv(header, rows))
 
 
+_LOAD_FIELDS = frozenset({"load_mode", "max_concurrency", "request_rate_target_rps", "burstiness", "num_prompts"})
+"""The fields of the key in which the points of one curve differ; the number of prompts follows the load."""
 _MAX_VERSIONS = 12
 _DATE_TICKS = 6
 
@@ -172,6 +198,10 @@ def _throughput_metric(curves: Mapping[str, Sequence[Result]]) -> str:
     per_gpu = metric("total_throughput_tps_per_gpu").read
     is_known = all(per_gpu(result) is not None for results in curves.values() for result in results)
     return "total_throughput_tps_per_gpu" if is_known else "total_throughput_tps"
+
+
+def _shown(value: Scalar) -> str:
+    return f"{value:g}" if isinstance(value, float) else "unknown" if value is None else str(value)
 
 
 def _is_higher(name: str) -> bool:
@@ -200,6 +230,11 @@ def _told(series: Sequence[Series]) -> str:
     count = sum(len(item.dots) for item in series)
     names = ", ".join(item.name for item in series[:8])
     return f"{count} points of {len(series)} configurations: {names}." if series else "No configuration."
+
+
+def _left_out(curves: Mapping[str, Sequence[Result]]) -> str:
+    count = sum(result.status is not ResultStatus.OK for results in curves.values() for result in results)
+    return f"{count} degraded or failed results are left out. " if count else ""
 
 
 def _told_limits(limits: Mapping[str, float]) -> str:
