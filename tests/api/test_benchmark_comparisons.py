@@ -180,3 +180,12 @@ async def test_earlier_runs_of_the_same_tell_how_much_a_single_run_varies(api: A
     assert made["verdict"] == "inconclusive"
     made = await get(api, f"/benchmark-comparisons?baseline={lone['id']}&candidate={slow['id']}")
     assert "no noise estimate" in made["points"][0]["reasons"][0]
+
+
+async def test_each_of_many_series_is_found_by_its_key(api: Api) -> None:
+    await make_profile(api)
+    run = await import_file(api, b"\n".join(line(90.0, concurrency=level) for level in range(1, 61)), "profile=kimi")
+    for point in run["points"]:
+        told = await get(api, f"/benchmark-history?profile=kimi&key={point['comparability_key']}")
+        assert (told["series"]["load"], len(told["points"])) == (point["load"], 1)
+        assert len(told["other_series"]) == 49
