@@ -37,10 +37,14 @@ class SeriesPoint:
     value: float
 
 
-async def list_series(session: AsyncSession, profile_id: str, *, benchmark: str | None) -> list[Series]:
-    """Return what a profile has histories of, the one with the newest run first; at most 50."""
+async def list_series(
+    session: AsyncSession, profile_id: str, *, benchmark: str | None, key: str | None = None
+) -> list[Series]:
+    """Return what a profile has histories of, the one with the newest run first, at most 50; or only that of a key."""
     newest = func.max(col(BenchmarkPoint.id)).label("newest")
     counted = select(newest, func.count().label("points")).where(*_of(profile_id, benchmark))
+    if key is not None:
+        counted = counted.where(col(BenchmarkPoint.comparability_key) == key)
     groups = counted.group_by(col(BenchmarkPoint.comparability_key)).order_by(newest.desc()).limit(MAX_SERIES)
     counts = {row.newest: row.points for row in await session.execute(groups)}
     query = (

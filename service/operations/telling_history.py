@@ -44,6 +44,8 @@ async def tell(session: AsyncSession, profile_id: str, wish: HistoryWish) -> Tol
     require_metric(wish.metric)
     every = await queries.list_series(session, profile_id, benchmark=wish.benchmark)
     chosen = [series for series in every if wish.key in {None, series.key}]
+    if not chosen and wish.key is not None:  # it may be older than the newest ones, which are all that is listed
+        chosen = await queries.list_series(session, profile_id, benchmark=wish.benchmark, key=wish.key)
     if not chosen:
         raise NotFound("there is no ended run of this profile with this benchmark and key")
     series = chosen[0]
@@ -52,7 +54,8 @@ async def tell(session: AsyncSession, profile_id: str, wish: HistoryWish) -> Tol
     )
     points = [HistoryPoint(row.run_id, row.at, row.value, row.version) for row in rows if row.value > 0]
     told = await asyncio.to_thread(history, wish.metric, points)
-    return ToldHistory(series, [other for other in every if other.key != series.key], told)
+    others = [other for other in every if other.key != series.key]
+    return ToldHistory(series, others[: queries.MAX_SERIES - 1], told)
 
 
 def require_metric(name: str) -> str:
