@@ -167,3 +167,9 @@ def test_the_marks_lead_through_the_stages() -> None:
     for stage, mark in zip(STAGES[1:], STAGE_MARKS, strict=True):
         log += f"... {mark}\n"
         assert read_progress(log).stage is stage
+
+
+def test_limits_reach_the_client_with_all_their_digits() -> None:
+    limits = {"ttft": 33.333333, "e2el": 1_234_567.0}
+    command = client_command(run(RandomIdsPrompts(8, 8), goodput_ms=limits), python=PYTHON, engine_version="0.5.23")
+    assert command.argv[-2:] == ("ttft:33.333333", "e2el:1234567")
