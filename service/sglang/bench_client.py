@@ -200,7 +200,7 @@ def _optional_arguments(run: ClientRun, version: Version | None) -> tuple[list[s
     else:
         left_out.append(f"the cache report: the client has it since {CACHE_REPORT_SINCE}")
     if run.goodput_ms and (version is None or version >= GOODPUT_SINCE):
-        argv += ["--goodput", *(f"{name}:{limit:g}" for name, limit in run.goodput_ms.items())]
+        argv += ["--goodput", *(f"{name}:{limit:.15g}" for name, limit in run.goodput_ms.items())]
     elif run.goodput_ms:
         left_out.append(f"goodput: the client computes it since {GOODPUT_SINCE}")
     return argv, tuple(left_out)
