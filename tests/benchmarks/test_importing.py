@@ -8,6 +8,7 @@ import pytest
 
 from service.benchmarks.comparability import key_differences
 from service.benchmarks.importing import Mapped, ResultKind, import_file
+from service.benchmarks.points import load_label
 from service.benchmarks.results import AcceptScope, AcceptWeighting, ItlKind, LoadMode, ResultStatus, Slo
 from tests.benchmarks.tool_files import (
     FILES,
@@ -356,3 +357,16 @@ def test_no_result_holds_a_number_that_is_not_finite() -> None:
     text = result.model_dump_json()
     assert "NaN" not in text
     assert "Infinity" not in text
+
+
+@pytest.mark.parametrize(
+    ("content", "label"),
+    [
+        (sglang_line(max_concurrency=None), "unlimited"),
+        (sglang_line(max_concurrency=None, request_rate="trace"), "unknown load"),
+        (as_bytes({**vllm(), "ramp_up_strategy": "linear", "max_concurrency": None}), "unknown load"),
+    ],
+)
+def test_a_load_that_is_not_known_is_not_called_unlimited(content: bytes, label: str) -> None:
+    (mapped,) = import_file(content).results
+    assert load_label(mapped.result) == label
