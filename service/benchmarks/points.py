@@ -6,7 +6,7 @@ from datetime import datetime
 
 from service.benchmarks.comparability import comparability_key
 from service.benchmarks.metrics import metric_values
-from service.benchmarks.results import Result, ResultStatus
+from service.benchmarks.results import LoadMode, Result, ResultStatus
 
 _WORST_FIRST = (ResultStatus.FAILED, ResultStatus.DEGRADED, ResultStatus.OK)
 
@@ -52,7 +52,15 @@ def load_label(result: Result) -> str:
     rate, concurrency = result.load.request_rate_target_rps, result.load.max_concurrency
     if rate is not None:
         return f"{rate:g} req/s" if concurrency is None else f"{rate:g} req/s, at most {concurrency}"
-    return "unlimited" if concurrency is None else f"C={concurrency}"
+    if concurrency is not None:
+        return f"C={concurrency}"
+    match result.load.mode:
+        case LoadMode.UNKNOWN:
+            return "unknown load"
+        case LoadMode.TRACE:
+            return "trace"
+        case _:
+            return "unlimited"
 
 
 def version_label(result: Result) -> str:
