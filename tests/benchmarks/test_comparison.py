@@ -157,6 +157,13 @@ def test_the_seed_and_the_engine_do_not_change_the_key() -> None:
     assert key_differences(result(), other) == ()
 
 
+def test_sizes_that_only_the_server_told_are_among_what_was_changed() -> None:
+    """An imported file has no arguments of the server, but its sizes."""
+    four, eight = (results(FEW, launch_argv=(), tp=size, dp=1) for size in (4, 8))
+    told = [(item.field, item.baseline, item.candidate) for item in compare(four, eight).setup_differences]
+    assert told == [("tp", 4, 8)]
+
+
 def test_failed_requests_block_the_verdict() -> None:
     bad = changed(result(91.0), "totals", requests_completed=97, requests_failed=3)
     bad = bad.model_copy(update={"status": status_of(bad.totals)})
