@@ -102,6 +102,7 @@ def _setup(result: Result) -> dict[str, Scalar]:
         "model_path": server.model_path,
         "quantization": server.quantization,
         "kv_cache_dtype": server.kv_cache_dtype,
+        **{size: getattr(server, size) for size in ("tp", "dp", "ep", "pp")},
         **_argument_fields(server.launch_argv),
         **{f"env {name}": value for name, value in sorted(server.env_allowlisted.items())},
         **{f"speculative {name}": value for name, value in sorted(server.speculative.items())},
