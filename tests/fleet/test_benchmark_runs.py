@@ -289,6 +289,24 @@ async def test_prompts_come_from_the_file_that_is_meant(world: World) -> None:
     assert row.result["workload"]["dataset_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+async def test_prompts_that_change_under_a_client_end_it_too(world: World) -> None:
+    """The connection drops while the client runs; the file is another one when the step is taken up again."""
+    path = world.atlas.home / "prompts.jsonl"
+    path.write_text('{"conversations": [{"value": "a"}, {"value": "b c d e f g h i j"}]}\n' * 6)
+    await world.take_in(world.atlas)
+    await world.bring_up()
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    dataset = NodeFile(path=str(path), layout=FileLayout.CUSTOM, output_tokens=100_000, sha256=digest)
+    await define(world, "endless", dataset=dataset)
+    accepted = await start(world, "endless", repeats=1)
+    await until_measuring(world, accepted["id"])
+    path.write_text("another file\n")
+    world.atlas.drop_connections()
+    run = await until_ended(world, accepted)
+    assert (run.state, (run.problem or {})["code"]) == (RunState.FAILED, "dataset_mismatch")
+    assert clients_of(accepted["id"]) == []
+
+
 async def test_only_a_ready_server_and_a_known_benchmark_can_be_had(world: World) -> None:
     await world.take_in(world.atlas)
     await world.place()
