@@ -90,11 +90,10 @@ async def go_on(control: Control, operation_id: str) -> None:
     remote = await control.node_session(work.node)
     try:
         measured = await measure(control, remote, _subject(control, work), work.repeat(), _report(control, work))
-    except RepeatFailed as error:
-        await _conclude(control, work, error.problem)
-    except (RemoteCommandFailed, SecretUnavailable) as error:
-        await _end_clients(remote, work)  # it may have been started before the service was
-        await _conclude(control, work, journal.problem_of(error))
+    except (RepeatFailed, RemoteCommandFailed, SecretUnavailable) as error:
+        await _end_clients(remote, work)  # it may have been started before a fault or a restart
+        problem = error.problem if isinstance(error, RepeatFailed) else journal.problem_of(error)
+        await _conclude(control, work, problem)
     else:
         await _keep(control, work, measured)
 
