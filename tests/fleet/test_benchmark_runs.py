@@ -189,6 +189,20 @@ async def test_two_servers_are_measured_in_turns(world: World) -> None:
     assert "".join(begun[at] for at in sorted(begun)) == "ABBA"
 
 
+async def test_a_run_goes_on_when_the_other_of_a_pair_is_removed(world: World) -> None:
+    await world.take_in(world.atlas)
+    await world.bring_up()
+    await world.bring_up("two")
+    await define(world, dataset=RandomIds(input_tokens=16, output_tokens=150))
+    accepted = await start(world, repeats=2, against="two")
+    await until_measuring(world, accepted["id"])
+    other = accepted["against"]
+    await world.post(f"/operations/{other['operation']['id']}/cancel")
+    assert (await until_ended(world, other)).state is RunState.CANCELED
+    assert (await world.api.call("DELETE", f"/benchmark-runs/{other['id']}"))[0] == 204
+    assert (await until_ended(world, accepted)).state is RunState.SUCCEEDED
+
+
 async def test_a_canceled_run_leaves_the_server_and_no_client(world: World) -> None:
     await world.take_in(world.atlas)
     await world.bring_up()
