@@ -20,18 +20,18 @@ def link(first: BenchmarkRun, second: BenchmarkRun) -> None:
 async def is_its_turn(control: Control, run: BenchmarkRun, step: Step) -> bool:
     """Tell whether a run may take a step; when the other one comes first, wait a while for it before saying no.
 
-    A run whose partner has ended, however it did, goes on by itself.
+    A run whose partner has ended, however it did, or was removed since, goes on by itself.
     """
     pair = (run.provenance or {}).get(_PAIR)
     if pair is None:
         return True
     seen = control.changes.count(pair["run_id"])
     async with control.database.read() as session:
-        other = await benchmarks.get_run(session, pair["run_id"])
-        done = len(await benchmarks.list_results(session, [other.id]))
+        other = await session.get(BenchmarkRun, pair["run_id"])
+        done = len(await benchmarks.list_results(session, [pair["run_id"]]))
     points = len(Workload.model_validate(run.workload).points())
     needed = turns_before(is_first=pair["is_first"], repeat_index=step.repeat_index)
-    if other.state is not RunState.RUNNING or done // points >= needed:
+    if other is None or other.state is not RunState.RUNNING or done // points >= needed:
         return True
     await control.changes.wait([pair["run_id"]], after=seen, timeout_s=LOOK_AGAIN_S)
     return False
