@@ -16,6 +16,7 @@ from service.benchmarks.results import (
     Distribution,
     HostProvenance,
     ItlKind,
+    LoadFacts,
     LoadMode,
     Rates,
     Result,
@@ -251,6 +252,20 @@ def test_cautions_name_what_was_taken_on_trust() -> None:
     for part in ("model, dataset, load_mode, gpu_model", "other tools", "other processes used the GPUs", "capped"):
         assert part in text
     assert any("one start" in caution for caution in compare(results(FEW), results(FEW)).cautions)
+
+
+def test_that_an_open_loop_sets_the_throughput_itself_is_said() -> None:
+    load = LoadFacts(mode=LoadMode.OPEN_POISSON, request_rate_target_rps=4.0)
+    quick, late = (
+        [item.model_copy(update={"load": load}) for item in results(STEADY, ttft_ms=ms)] for ms in (200.0, 2000.0)
+    )
+    by_throughput = compare(quick, late)
+    assert (by_throughput.verdict, of(by_throughput, "ttft_p99_ms").verdict) == (Verdict.EQUIVALENT, Verdict.REGRESSED)
+    assert any("set by the arrivals" in caution for caution in by_throughput.cautions)
+    by_latency = compare(quick, late, policy=Policy(primary="ttft_p99_ms"))
+    assert not any("set by the arrivals" in caution for caution in by_latency.cautions)
+    closed = compare(results(STEADY), results(STEADY))
+    assert not any("set by the arrivals" in caution for caution in closed.cautions)
 
 
 def test_what_only_one_side_tells_is_not_taken_to_be_equal() -> None:
