@@ -15,6 +15,7 @@ from service.benchmarks.results import LoadMode, Result, ResultStatus
 
 OUTPUT_LENGTH_TOLERANCE = 0.01
 """Answers that differ more in length are other work."""
+_OPEN = frozenset({LoadMode.OPEN_POISSON, LoadMode.OPEN_GAMMA, LoadMode.CONSTANT, LoadMode.TRACE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,18 +190,24 @@ def _cautions(
     if {result.client.tool for result in baseline} != {result.client.tool for result in candidate}:
         yield "other tools measured the two sides: TTFT and ITL are not measured alike"
     for name, side in sides:
-        starts = {result.server.server_instance_id for result in side}
-        if len(side) > 1 and len(starts) == 1 and None not in starts:
-            yield f"all runs of the {name} are of one start of the server: the noise between starts is not counted"
-        if any(result.host.other_gpu_processes for result in side):
-            yield f"other processes used the GPUs during runs of the {name}"
-        if any(result.load.mode is LoadMode.CLOSED_CAPPED for result in side):
-            yield f"the rate of the {name} was capped by its concurrency: queueing is hidden"
+        yield from _cautions_of_side(name, side)
+    if "throughput" in items[0].metric and any(result.load.mode in _OPEN for result in (*baseline, *candidate)):
+        yield "the throughput of an open loop is set by the arrivals, not by the server: judge a latency, or goodput"
     if items[0].is_by_start:
         yield "both sides have several starts of the server: the means of the starts are compared"
     for item in items:
         if item.verdict in {Verdict.IMPROVED, Verdict.REGRESSED} and _disagrees(item):
             yield f"{item.metric}: the rank test does not see the change (p {item.rank_p:.3f}): look for an outlier"
+
+
+def _cautions_of_side(name: str, side: Sequence[Result]) -> Iterator[str]:
+    starts = {result.server.server_instance_id for result in side}
+    if len(side) > 1 and len(starts) == 1 and None not in starts:
+        yield f"all runs of the {name} are of one start of the server: the noise between starts is not counted"
+    if any(result.host.other_gpu_processes for result in side):
+        yield f"other processes used the GPUs during runs of the {name}"
+    if any(result.load.mode is LoadMode.CLOSED_CAPPED for result in side):
+        yield f"the rate of the {name} was capped by its concurrency: queueing is hidden"
 
 
 def _disagrees(item: MetricComparison) -> bool:
