@@ -72,3 +72,14 @@ def test_a_file_that_is_not_there_or_too_large_is_not_sent(operator: Operator, t
         file.truncate(2 * 1024**3)
     done = operator.run("bench", "import", str(huge))
     assert (done.returncode, "larger than 32 MiB" in done.stderr) == (3, True)
+
+
+def test_large_numbers_are_written_out(operator: Operator) -> None:
+    path = operator.folder / "large.jsonl"
+    path.write_bytes(lines([24_810.0, 24_790.0]))
+    done = operator.run("bench", "import", str(path))
+    assert done.stdout.splitlines()[1] == "  C=3: 24,800 tok/s, mean of 2"
+    run = done.stdout.split()[1].removesuffix(":")
+    assert "24,800 tok/s" in operator.run("bench", "runs").stdout
+    row = next(row for row in operator.run("compare", run, run).stdout.splitlines() if row.startswith("output_thr"))
+    assert row.split()[2:4] == ["24,800", "24,800"]
