@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from service.benchmarks.importing import DEFAULT_LIMITS
+from service.benchmarks.svg import number
 from service.cli.asking import Api, run
 from service.cli.output import ExitCode, note, print_json, say
 from service.cli.tables import STATE_STYLES, Column, age, print_page
@@ -65,7 +66,7 @@ def pin(url: str, profile: str, run_id: str, *, as_json: bool) -> int:
 
 def _headline(point: Mapping[str, Any]) -> str:
     value = point["metrics"].get("output_throughput_tps")
-    return "no sound numbers" if value is None else f"{value:.4g} tok/s"
+    return "no sound numbers" if value is None else f"{number(value)} tok/s"
 
 
 def _loads(row: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from service.benchmarks.svg import number
 from service.cli.asking import Api, Refused, run
 from service.cli.client import Unreachable
 from service.cli.output import ExitCode, note, print_json, printable, problem_line, say
@@ -88,7 +89,7 @@ def describe(seen: Mapping[str, Any]) -> str:
 def _tell(ended: Mapping[str, Any]) -> None:
     say(f"run {ended['id']}: {ended['state']}")
     for point in ended["points"]:
-        numbers = [f"{name} {point['metrics'][name]:.4g}" for name in SHOWN if name in point["metrics"]]
+        numbers = [f"{name} {number(point['metrics'][name])}" for name in SHOWN if name in point["metrics"]]
         say(f"  {point['load']}: {', '.join(numbers) or 'no numbers'} (mean of {point['repeats']})")
     if ended["problem"]:
         note(problem_line(ended["problem"]))

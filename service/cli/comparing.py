@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from service.benchmarks.svg import number
 from service.cli.asking import Api, run
 from service.cli.output import ExitCode, note, print_json, say
 from service.cli.tables import Column, print_table
@@ -62,7 +63,7 @@ def _value(value: object) -> str:
 def _side(name: str, row: Document) -> str:
     """Return a side's mean; a metric that is judged and one that only explains name it differently."""
     value = row[f"{name}_mean"] if f"{name}_mean" in row else row[name]
-    return "" if value is None else f"{value:.4g}"
+    return "" if value is None else number(value)
 
 
 def _change(row: Document) -> str:
