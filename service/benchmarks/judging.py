@@ -104,7 +104,9 @@ def judge(item: MetricComparison) -> MetricComparison:
     if item.p is None or item.ratio is None or item.ratio_low is None or item.ratio_high is None:
         return _without_ratio(item)
     if item.p < SIGNIFICANCE and abs(item.ratio - 1) > item.threshold:
-        return replace(item, verdict=_better_or_worse(item, is_larger=item.ratio > 1))
+        change = f"{item.metric} changed by {100 * (item.ratio - 1):+.1f} %"
+        reason = f"{change}, but neither direction is better" if item.direction is Direction.NEITHER else None
+        return replace(item, verdict=_better_or_worse(item, is_larger=item.ratio > 1), reason=reason)
     if item.ratio_low > 1 - item.threshold and item.ratio_high < 1 + item.threshold:
         return replace(item, verdict=Verdict.EQUIVALENT)
     more = _more_repeats(item)

@@ -272,7 +272,7 @@ def test_a_change_of_what_has_no_better_direction_says_why_it_gets_no_verdict() 
     before, after = ([result(90, accept_length=length + step) for step in (0, 0.01, 0.02)] for length in (3.1, 1.0))
     made = compare(before, after, policy=Policy(primary="accept_length"))
     assert (made.verdict, made.more_repeats) == (Verdict.INCONCLUSIVE, None)
-    assert made.reasons == ("accept_length changed by -67.4 %, but neither direction is better",)
+    assert made.reasons == ("accept_length changed by -67.5 %, but neither direction is better",)
 
 
 def test_what_only_one_side_tells_is_not_taken_to_be_equal() -> None:
