@@ -254,18 +254,31 @@ def test_cautions_name_what_was_taken_on_trust() -> None:
     assert any("one start" in caution for caution in compare(results(FEW), results(FEW)).cautions)
 
 
-def test_that_an_open_loop_sets_the_throughput_itself_is_said() -> None:
+def in_an_open_loop(*, ttft_ms: float, e2e_ms: float | None) -> list[Result]:
     load = LoadFacts(mode=LoadMode.OPEN_POISSON, request_rate_target_rps=4.0)
-    quick, late = (
-        [item.model_copy(update={"load": load}) for item in results(STEADY, ttft_ms=ms)] for ms in (200.0, 2000.0)
-    )
-    by_throughput = compare(quick, late)
-    assert (by_throughput.verdict, of(by_throughput, "ttft_p99_ms").verdict) == (Verdict.EQUIVALENT, Verdict.REGRESSED)
-    assert any("set by the arrivals" in caution for caution in by_throughput.cautions)
-    by_latency = compare(quick, late, policy=Policy(primary="ttft_p99_ms"))
-    assert not any("set by the arrivals" in caution for caution in by_latency.cautions)
-    closed = compare(results(STEADY), results(STEADY))
-    assert not any("set by the arrivals" in caution for caution in closed.cautions)
+    told = None if e2e_ms is None else Distribution(p50=e2e_ms)
+    made = [changed(item, "latencies", e2e_ms=told) for item in results(STEADY, ttft_ms=ttft_ms)]
+    return [item.model_copy(update={"load": load}) for item in made]
+
+
+@pytest.mark.parametrize(("e2e_ms", "primary"), [((3000.0, 9000.0), "e2e_p50_ms"), ((None, 9000.0), "ttft_p50_ms")])
+def test_an_open_loop_is_judged_by_latency(e2e_ms: tuple[float | None, float], primary: str) -> None:
+    """Its throughput is that of the arrivals: a server three times as slow shows the same."""
+    quick = in_an_open_loop(ttft_ms=200.0, e2e_ms=e2e_ms[0])
+    late = in_an_open_loop(ttft_ms=2000.0, e2e_ms=e2e_ms[1])
+    made = compare(quick, late)
+    assert (made.verdict, made.primary) == (Verdict.REGRESSED, primary)
+    assert of(made, "output_throughput_tps").verdict is Verdict.EQUIVALENT
+    assert compare(late, quick).verdict is Verdict.IMPROVED
+    assert compare(results(STEADY), results(STEADY)).primary == "output_throughput_tps"
+
+
+def test_who_asks_for_the_throughput_of_an_open_loop_is_told_what_sets_it() -> None:
+    quick, late = (in_an_open_loop(ttft_ms=ms, e2e_ms=None) for ms in (200.0, 2000.0))
+    asked = compare(quick, late, policy=Policy(primary="output_throughput_tps"))
+    assert asked.verdict is Verdict.EQUIVALENT
+    assert any("set by the arrivals" in caution for caution in asked.cautions)
+    assert not any("set by the arrivals" in caution for caution in compare(quick, late).cautions)
 
 
 def test_a_change_of_what_has_no_better_direction_says_why_it_gets_no_verdict() -> None:
