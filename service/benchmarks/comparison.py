@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from service.benchmarks.comparability import FieldDifference, key_differences, setup_differences, unknown_key_fields
 from service.benchmarks.finite import divided
 from service.benchmarks.judging import SIGNIFICANCE, THRESHOLD, MetricComparison, Verdict, judge, measure
-from service.benchmarks.metrics import CONTEXT_METRICS, DEFAULT_METRICS, PRIMARY_METRIC, metric
+from service.benchmarks.metrics import CONTEXT_METRICS, DEFAULT_METRICS, OPEN_LOOP_METRICS, PRIMARY_METRIC, metric
 from service.benchmarks.noise import KnownNoise, holm
 from service.benchmarks.results import LoadMode, Result, ResultStatus
 
@@ -55,7 +55,8 @@ class Comparison:
 class Policy:
     """How a comparison judges."""
 
-    primary: str = PRIMARY_METRIC
+    primary: str | None = None
+    """The metric that decides; None takes the one that fits the load (`primary_metric`)."""
     metrics: Sequence[str] = DEFAULT_METRICS
     threshold: float = THRESHOLD
     noise: Mapping[str, KnownNoise] = field(default_factory=dict)
@@ -80,15 +81,16 @@ def compare(baseline: Sequence[Result], candidate: Sequence[Result], *, policy: 
     differences = key_differences(baseline[0], candidate[0])
     blocking = [item for item in differences if item.field not in policy.accepted_differences]
     reasons = tuple(_blocks(baseline, candidate, blocking))
-    names = dict.fromkeys((policy.primary, *policy.metrics))
-    judged = _judged([_measured(name, baseline, candidate, policy) for name in names], policy.primary)
+    deciding = policy.primary or primary_metric((*baseline, *candidate))
+    names = dict.fromkeys((deciding, *policy.metrics))
+    judged = _judged([_measured(name, baseline, candidate, policy) for name in names], deciding)
     if reasons:
         judged = [replace(item, verdict=Verdict.NOT_COMPARABLE, more_repeats=None, reason=None) for item in judged]
-    judged = [item for item in judged if item.metric == policy.primary or _has_values(item)]
+    judged = [item for item in judged if item.metric == deciding or _has_values(item)]
     primary = judged[0]
     return Comparison(
         verdict=primary.verdict,
-        primary=policy.primary,
+        primary=deciding,
         reasons=reasons or ((primary.reason,) if primary.reason else ()),
         metrics=tuple(judged),
         context=tuple(_context(baseline, candidate)),
@@ -97,6 +99,19 @@ def compare(baseline: Sequence[Result], candidate: Sequence[Result], *, policy: 
         cautions=(*_accepted(differences, policy), *_widened(judged, policy), *_cautions(baseline, candidate, judged)),
         more_repeats=primary.more_repeats,
     )
+
+
+def primary_metric(results: Sequence[Result]) -> str:
+    """Return what decides where nothing is named: the throughput, but in an open loop the latency of a request.
+
+    The throughput of an open loop is that of its arrivals until the server falls behind them, so that it hides what
+    became slower. Where a tool did not measure the whole request, the time to the first token stands for it.
+    """
+    if all(result.load.mode in _OPEN for result in results):
+        for name in OPEN_LOOP_METRICS:
+            if all(metric(name).read(result) is not None for result in results):
+                return name
+    return PRIMARY_METRIC
 
 
 def interleaved(repeats: int) -> str:

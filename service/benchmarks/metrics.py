@@ -31,7 +31,9 @@ class Metric:
 
 
 PRIMARY_METRIC = "output_throughput_tps"
-"""What a comparison is decided by unless another is named."""
+"""What a comparison is decided by unless another is named, or its load is an open loop."""
+OPEN_LOOP_METRICS = ("e2e_p50_ms", "ttft_p50_ms")
+"""What decides there: the first that all its results have."""
 DEFAULT_METRICS = (
     PRIMARY_METRIC,
     "ttft_p50_ms",

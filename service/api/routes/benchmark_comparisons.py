@@ -17,7 +17,7 @@ from service.api.problems import problems
 from service.api.schemas.benchmark_comparisons import BenchmarkComparison, comparison_public
 from service.benchmarks.comparison import Policy
 from service.benchmarks.judging import THRESHOLD
-from service.benchmarks.metrics import DEFAULT_METRICS, PRIMARY_METRIC
+from service.benchmarks.metrics import DEFAULT_METRICS
 from service.benchmarks.plots import ParetoX, Picture, latency_picture, pareto_picture
 from service.benchmarks.results import Result
 from service.db import benchmark_history, benchmarks
@@ -59,6 +59,7 @@ def get_sides(
     return Sides(list(dict.fromkeys(baseline)), list(dict.fromkeys(candidate)))
 
 
+_PRIMARY = "The metric that decides; output_throughput_tps, in an open loop e2e_p50_ms."
 SidesNeeded = Annotated[Sides, Depends(get_sides)]
 
 
@@ -67,7 +68,7 @@ SidesNeeded = Annotated[Sides, Depends(get_sides)]
 async def compare_benchmark_runs(
     sides: SidesNeeded,
     parts: PartsNeeded,
-    primary: Annotated[str, Query(description="The metric that decides.")] = PRIMARY_METRIC,
+    primary: Annotated[str | None, Query(description=_PRIMARY)] = None,
     metric: Annotated[list[str] | None, Query(description="Further metrics to judge.", max_length=40)] = None,
     threshold: Annotated[float, Query(gt=0, lt=1, description="A smaller change, as a share, is none.")] = THRESHOLD,
     accept: Annotated[
@@ -83,7 +84,7 @@ async def compare_benchmark_runs(
     beside it, the accept length above all, explains and gets no verdict.
     """
     policy = Policy(
-        primary=require_metric(primary),
+        primary=None if primary is None else require_metric(primary),
         metrics=tuple(require_metric(name) for name in (DEFAULT_METRICS if metric is None else metric)),
         threshold=threshold,
         accepted_differences=frozenset(accept or ()),

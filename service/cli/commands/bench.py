@@ -101,7 +101,7 @@ def compare(
     baseline: Annotated[str, typer.Argument(help="The id of a run, ids with commas, or a profile: its baseline.")],
     candidates: Annotated[list[str], typer.Argument(help="The id of a run; several are one side.", metavar="RUN...")],
     *,
-    primary: Annotated[str | None, typer.Option(help="The metric that decides; output_throughput_tps.")] = None,
+    primary: Annotated[str | None, typer.Option(help="The metric that decides; by default by the load.")] = None,
     threshold: Annotated[float | None, typer.Option(help="A smaller change, as a share, is none; 0.02.")] = None,
     accept: Annotated[
         list[str] | None, typer.Option(help="A field of the key that may differ, such as gpu_model.")
