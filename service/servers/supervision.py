@@ -14,6 +14,8 @@ from service.sglang.health import HealthAnswer
 ABSENT_AFTER_S = 5
 """A launch directory is missed only in facts so much younger than the start: what the observer saw before it was made
 may still be on its way."""
+LOOK_S = 45
+"""What became ready while nobody watched is seen within so long: its log is read anew, and its health asked for."""
 _WATCHED_STATES = frozenset({State.STARTING, State.READY, State.UNREADY})
 
 
@@ -31,6 +33,8 @@ class Facts:
     start_limit_s: int | None
     serving: ServingJudgement | None = None
     """What is thought of a server that was ready; None when nothing proves anything."""
+    watched_from: datetime | None = None
+    """When the present watch began; None: it never lapsed."""
 
 
 def decide(facts: Facts, observation: Observation, now: datetime) -> Move | None:
@@ -88,9 +92,13 @@ def _ready(facts: Facts, observation: Observation, _now: datetime) -> Move | Non
 
 
 def _start_timed_out(facts: Facts, observation: Observation, now: datetime) -> Move | None:
+    """End a start by its limit; after a gap in the watch only when a good look has not found it ready."""
     if facts.state is not State.STARTING or facts.start_limit_s is None:
         return None
-    if (now - facts.created_at).total_seconds() < facts.start_limit_s:
+    ends_at = facts.created_at + timedelta(seconds=facts.start_limit_s)
+    if facts.watched_from is not None:
+        ends_at = max(ends_at, facts.watched_from + timedelta(seconds=min(LOOK_S, facts.start_limit_s)))
+    if now < ends_at:
         return None
     return _failed(
         Reason.START_TIMED_OUT, f"not ready within the profile's limit of {facts.start_limit_s} s", observation

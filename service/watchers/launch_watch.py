@@ -65,6 +65,8 @@ class LaunchWatch:
         self.live = control.live.launches.setdefault(launch.id, LiveLaunch(log=self._new_log()))
         if launch.ready_at is not None and not self.live.has_reported:
             self.live.recent_log.end_offset = self.live.kept_offset = launch.log_offset
+        self.live.has_reported = False  # what the connection before this one saw may have changed since
+        self._watched_from = control.now()
         self._probe = HealthProbe(control, connection, host=probe_host(self._profile), port=launch.port, live=self.live)
         self._probing: asyncio.Task[None] | None = None
         if self.live.verdicts is None:
@@ -216,6 +218,7 @@ class LaunchWatch:
             is_log_quiet=self.launch.is_adopted or is_log_quiet(self._profile),
             start_limit_s=self._profile.limits.start_s,
             serving=self._verdicts.serving(self.live.health, now, is_stopping=self._is_draining()),
+            watched_from=self._watched_from,
         )
 
     async def _keep_complaints(self, now: datetime) -> None:
