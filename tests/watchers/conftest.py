@@ -15,15 +15,17 @@ from service.db.tables import Launch, Node, Operation, Profile, Server, Transiti
 from service.nodes.contact import Contact
 from service.operations.control import Control
 from service.remote.connections import Connections
-from service.remote.messages import LaunchFact
+from service.remote.messages import LaunchFact, LogFact
 from service.remote.ssh import SshConnection
 from service.servers.observation import EffortFact, ListenerFact, ListenerOwner, ProcessFact, ProcessState
 from service.servers.progress import History
 from service.servers.states import Desired, State
 from service.settings import Settings
+from service.sglang.health import HealthAnswer
 from service.watchers.launch_watch import LaunchWatch
 
 BEGAN_AT = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
+READY_LINE = b"[2026-11-29 12:05:00] The server is fired up and ready to roll!\n"
 RECIPE: dict[str, Any] = {"python": "/opt/python", "model_path": "/models/m", "gpu_count": 0}
 
 
@@ -124,3 +126,12 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     made.control.now = made.now
     yield made
     await database.close()
+
+
+async def become_ready(scene: Scene, watch: LaunchWatch) -> None:
+    """Let the server be seen to be ready."""
+    await scene.see(watch, ListenerOwner.OURS)
+    watch.fold(LogFact("ln_1", watch.live.recent_log.end_offset, READY_LINE))
+    watch.live.note_health(HealthAnswer.OK, 200, scene.now(), scene.now())
+    await scene.turn(watch)
+    assert await scene.state() is State.READY

@@ -1,12 +1,13 @@
 """After a gap in the watch nothing is concluded from what was seen before it."""
 
+from datetime import timedelta
+
 from service.remote.messages import LogFact
+from service.remote.observing import MetricsFact
 from service.servers.observation import ListenerOwner
 from service.servers.states import State
 from service.sglang.health import HealthAnswer
-from tests.watchers.conftest import RECIPE, Scene
-
-READY_LINE = b"[2026-11-29 12:05:00] The server is fired up and ready to roll!\n"
+from tests.watchers.conftest import READY_LINE, RECIPE, Scene, become_ready
 
 
 async def test_a_limit_that_ran_out_in_a_gap_does_not_end_a_start_on_what_was_seen_before_it(scene: Scene) -> None:
@@ -51,3 +52,32 @@ async def test_a_limit_ends_a_start_that_was_watched_all_the_time(scene: Scene) 
     scene.seconds = 10
     await scene.see(watch)
     assert await scene.state() is State.FAILED
+
+
+async def test_a_busy_server_is_not_called_silent_before_it_was_looked_at_again(scene: Scene) -> None:
+    """A long prefill failed /health while tokens moved; then the connection was away for two minutes."""
+    watch = await scene.watch()
+    await become_ready(scene, watch)
+    for number in range(2):
+        scene.seconds += 25
+        page = f'sglang:realtime_tokens_total{{mode="prefill_compute"}} {8192 * number}'
+        watch.fold(MetricsFact("ln_1", scene.now(), page))
+        watch.live.note_health(HealthAnswer.UNAVAILABLE, 503, scene.now() - timedelta(seconds=20), scene.now())
+        await scene.see(watch, ListenerOwner.OURS)
+    assert watch.live.thought is not None
+    assert watch.live.thought.verdict == "busy"
+    scene.seconds += 120
+    watch = await scene.watch()
+    await scene.see(watch, ListenerOwner.OURS)
+    assert await scene.state() is State.READY
+
+
+async def test_a_server_that_is_silent_after_a_gap_too_is_called_so(scene: Scene) -> None:
+    await become_ready(scene, await scene.watch())
+    scene.seconds += 120
+    watch = await scene.watch()
+    for _ in range(2):
+        scene.seconds += 25
+        watch.live.note_health(HealthAnswer.UNAVAILABLE, 503, scene.now() - timedelta(seconds=20), scene.now())
+        await scene.see(watch, ListenerOwner.OURS)
+    assert await scene.state() is State.UNREADY
