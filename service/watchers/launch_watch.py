@@ -17,7 +17,7 @@ from service.profiles.speculation import speculation_terms
 from service.remote.messages import LaunchFact, LogFact, Watch
 from service.remote.observing import MetricsFact
 from service.remote.ssh import SshConnection
-from service.servers.observation import Observation
+from service.servers.observation import HealthFact, Observation
 from service.servers.progress import History
 from service.servers.states import Move, State
 from service.servers.supervision import Facts, decide
@@ -66,6 +66,7 @@ class LaunchWatch:
         if launch.ready_at is not None and not self.live.has_reported:
             self.live.recent_log.end_offset = self.live.kept_offset = launch.log_offset
         self.live.has_reported = False  # what the connection before this one saw may have changed since
+        self.live.health = HealthFact()  # and so may what it was answered
         self._watched_from = control.now()
         self._probe = HealthProbe(control, connection, host=probe_host(self._profile), port=launch.port, live=self.live)
         self._probing: asyncio.Task[None] | None = None
