@@ -1,5 +1,6 @@
 """One server that starts on one node, watched by a connection after the other."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,10 +13,12 @@ from sqlmodel import select
 from service.db import migrating
 from service.db.engine import Database
 from service.db.tables import Launch, Node, Operation, Profile, Server, Transition
+from service.errors import NodeUnreachable
 from service.nodes.contact import Contact
 from service.operations.control import Control
 from service.remote.connections import Connections
 from service.remote.messages import LaunchFact, LogFact
+from service.remote.node import NodeSession
 from service.remote.ssh import SshConnection
 from service.servers.observation import EffortFact, ListenerFact, ListenerOwner, ProcessFact, ProcessState
 from service.servers.progress import History
@@ -29,11 +32,38 @@ READY_LINE = b"[2026-11-29 12:05:00] The server is fired up and ready to roll!\n
 RECIPE: dict[str, Any] = {"python": "/opt/python", "model_path": "/models/m", "gpu_count": 0}
 
 
+class NodeStandIn:
+    """A node that has no evidence to give, or never answers."""
+
+    is_stuck = False
+    asked = 0
+
+    async def hang_evidence(self, _launch_id: str, *, python: str) -> None:
+        """Refuse, or never answer."""
+        assert python
+        self.asked += 1
+        if self.is_stuck:
+            await asyncio.Event().wait()
+        raise NodeUnreachable("it gives none")
+
+
+class ReachedControl(Control):
+    """The parts, with a node that is reached at once."""
+
+    node: NodeStandIn
+
+    async def node_session(self, node: Node) -> NodeSession:
+        """Return the node."""
+        assert node
+        return cast("NodeSession", self.node)
+
+
 @dataclass
 class Scene:
     """The database, the parts, and the present instant; `watch` begins with a new connection."""
 
-    control: Control
+    control: ReachedControl
+    node: NodeStandIn = field(default_factory=NodeStandIn)
     seconds: float = 0.0
     submitted: list[Operation] = field(default_factory=list)
 
@@ -89,7 +119,8 @@ class Scene:
 
     def restart_service(self) -> None:
         """Forget all that is only in memory."""
-        self.control = Control(self.control.settings, self.control.database, Connections(), now=self.now)
+        self.control = ReachedControl(self.control.settings, self.control.database, Connections(), now=self.now)
+        self.control.node = self.node
 
 
 @pytest.fixture
@@ -122,8 +153,8 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         )  # fmt: skip
         await session.flush()
         server.launch_id = "ln_1"
-    made = Scene(Control(Settings(state_dir=tmp_path), database, Connections()))
-    made.control.now = made.now
+    made = Scene(ReachedControl(Settings(state_dir=tmp_path), database, Connections()))
+    made.restart_service()
     yield made
     await database.close()
 
