@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, func
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import col, select
 
 from service.db.tables import Launch, LaunchPhase, Operation, Transition
 from service.servers.operation import OperationKind
 from service.servers.progress import History, PhaseSample
-from service.servers.states import State
+from service.servers.states import Reason, State
 
 RECENT_LAUNCHES = 30
 POLICY_ACTOR = "policy"
@@ -79,6 +79,14 @@ async def policy_restarts(session: AsyncSession, server_id: str, since: datetime
         col(Operation.created_at) >= since,
     )
     return list((await session.execute(query)).scalars())
+
+
+async def hang_answered_at(session: AsyncSession, launch_id: str) -> datetime | None:
+    """Return when a policy last decided what follows a suspected hang of a launch; None if none did."""
+    query = select(func.max(col(Transition.at))).where(
+        col(Transition.launch_id) == launch_id, col(Transition.reason) == Reason.SUSPECTED_HUNG
+    )
+    return (await session.execute(query)).scalar_one()
 
 
 async def _samples(

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from service.db import servers as server_queries
 from service.db import starts
 from service.db.tables import Launch, Node, Operation, Server
-from service.errors import Conflict, RemoteError
+from service.errors import Conflict, NodeUnreachable, RemoteError
 from service.logs import EventLog
 from service.operations import candidates, preflighting, stopping
 from service.operations.changes import OPERATIONS_CHANGED
@@ -31,10 +31,13 @@ _events = EventLog("operations")
 async def act(control: Control, server: Server, launch: Launch, node: Node) -> Operation | None:
     """Keep the evidence of a hang, then do what the policy says; returns the operation that begins.
 
-    Nothing is done when the start moved meanwhile or the last facts are not of the last seconds. Before a restart the
-    checks of a launch are made; when one fails, what hangs is left as it is.
+    Nothing is done when the start moved meanwhile, or when the same suspicion was answered before the service came
+    back. Before a restart the checks of a launch are made; when one fails, what hangs is left as it is. A RemoteError
+    says that the node could not be asked, or was not heard in the last seconds: then it is to be tried again.
     """
     profile = Profile.model_validate(launch.recipe)
+    if await _is_answered(control, launch):
+        return None
     await _keep_evidence(control, launch, node, profile)
     if profile.on_hang is Policy.ALERT:
         return None
@@ -60,6 +63,16 @@ async def act(control: Control, server: Server, launch: Launch, node: Node) -> O
     return operation
 
 
+async def _is_answered(control: Control, launch: Launch) -> bool:
+    """Tell whether a policy answered since the launch is suspected: an answer may outlive the service that gave it."""
+    thought = control.live.thought_of(launch.id)
+    if thought is None:
+        return False
+    async with control.database.read() as session:
+        answered_at = await starts.hang_answered_at(session, launch.id)
+    return answered_at is not None and answered_at >= datetime.fromisoformat(thought.details["since_at"])
+
+
 async def _keep_evidence(control: Control, launch: Launch, node: Node, profile: Profile) -> None:
     try:
         remote = await control.node_session(node)
@@ -73,22 +86,20 @@ async def _keep_evidence(control: Control, launch: Launch, node: Node, profile: 
 
 
 def _is_still_hung(control: Control, launch: Launch) -> bool:
+    """Tell whether it is suspected now; NodeUnreachable when nothing of the last seconds says so."""
     live = control.live.launches.get(launch.id)
-    if live is None or live.observed_at is None or live.verdicts is None or live.verdicts.thought is None:
+    if live is None or live.thought is None or not live.thought.is_hung:
         return False
-    is_fresh = control.now() - live.observed_at <= timedelta(seconds=FRESH_S)
-    return is_fresh and live.verdicts.thought.is_hung
+    if live.observed_at is None or control.now() - live.observed_at > timedelta(seconds=FRESH_S):
+        raise NodeUnreachable(f"nothing was heard of launch {launch.id} in the last {FRESH_S} s")
+    return True
 
 
-async def _preflight(control: Control, server: Server) -> Preflight | None:
-    """Return the checks of the launch that would follow; None when the node cannot be looked at."""
+async def _preflight(control: Control, server: Server) -> Preflight:
+    """Return the checks of the launch that would follow."""
     async with control.database.read() as session:
         candidate = await candidates.of_server(session, await server_queries.get_server(session, server.id))
-    try:
-        return await preflighting.check(control, candidate)
-    except RemoteError as error:
-        _events.warning("preflight_failed", server_id=server.id, code=error.code, detail=error.detail)
-        return None
+    return await preflighting.check(control, candidate)
 
 
 async def _carry_out(

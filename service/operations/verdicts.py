@@ -22,6 +22,7 @@ from service.servers.progress import (
     marks_from_record,
     marks_record,
 )
+from service.servers.progress.judge import SETTLE_S
 from service.servers.serving import FLOW_MARGIN_S, HEALTH_DEADLINE_S, Flow, ServingJudgement, judge_serving
 from service.sglang.acceptance import AcceptanceLedger
 from service.sglang.metrics import EngineCounters
@@ -56,6 +57,8 @@ class VerdictWatch:
         self.flow = Flow(fresh_s=health_deadline_s + FLOW_MARGIN_S)
         self.acceptance = AcceptanceLedger(speculation_terms(profile))
         self.thought: Thought | None = None
+        self.is_answered = False
+        """Whether that was done which follows the suspected hang, if it is one."""
         self._since_at = now
         self._marks = marks_from_record(launch.marks, at=now) if launch.marks else Marks.begin(now)
         self._expected: Expected = expected_from(
@@ -82,6 +85,12 @@ class VerdictWatch:
         """Judge a start; True when the verdict is another than before."""
         judgement = judge(self._marks, self._expected, now, heard_at=heard_at)
         return self._think(judgement.verdict, judgement.message, _start_details(judgement), now)
+
+    def is_answer_due(self, now: datetime) -> bool:
+        """Tell whether a suspected hang waits for what follows it; after a gap only what a good look bears out does."""
+        if self.thought is None or not self.thought.is_hung or self.is_answered:
+            return False
+        return self._marks.lapsed_at is None or (now - self._marks.watched_from).total_seconds() >= SETTLE_S
 
     def think_of_serving(self, health: HealthFact, now: datetime, *, is_stopping: bool) -> bool:
         """Judge a server that was ready; True when the verdict is another than before."""
@@ -122,7 +131,7 @@ class VerdictWatch:
     def _think(self, verdict: str, message: str, details: dict[str, Any], now: datetime) -> bool:
         is_another = self.thought is None or self.thought.verdict != verdict
         if is_another:
-            self._since_at = now
+            self._since_at, self.is_answered = now, False
         details["since_at"] = to_text(self._since_at)
         self.thought = Thought(verdict, message, details, is_hung=verdict == Verdict.SUSPECTED_HUNG)
         return is_another

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from service.db.tables import Launch, Node, Operation, Server
-from service.errors import Overtaken
+from service.errors import Overtaken, RemoteError
 from service.logs import EventLog
 from service.operations import acceptance, diagnoses, hanging, recording
 from service.operations.control import Control
@@ -31,6 +31,8 @@ PROGRESS_EVERY_S = 1.0
 """Progress within a phase is kept at most this often; a new phase at once."""
 COMPLAINTS_EVERY_S = 5.0
 MARKS_EVERY_S = 15.0
+ANSWER_EVERY_S = 15.0
+"""How often it is tried to do what follows a suspected hang, until it is done."""
 _SERVING = frozenset({State.READY, State.UNREADY})
 _events = EventLog("watchers")
 
@@ -61,6 +63,7 @@ class LaunchWatch:
         self._submit = submit
         self._utc_offset_s = utc_offset_s
         self._acting: asyncio.Task[None] | None = None
+        self._acted_at: datetime | None = None
         self._marks_at: datetime | None = None
         self.live = control.live.launches.setdefault(launch.id, LiveLaunch(log=self._new_log()))
         if launch.ready_at is not None and not self.live.has_reported:
@@ -163,7 +166,7 @@ class LaunchWatch:
             self._submit(begun)
 
     async def _think(self, observation: Observation, now: datetime) -> None:
-        """Judge the launch and keep what changed; a start that is suspected hung is acted on once."""
+        """Judge the launch and keep what changed; what follows a suspected hang is tried until it is done."""
         verdicts, before = self._verdicts, self._verdicts.thought
         if self.server.state is State.STARTING:
             heard_at = self._control.live.node(self.server.node_id).heard_at or observation.at
@@ -178,20 +181,31 @@ class LaunchWatch:
                 self._control, self.server, self.launch.id, verdicts, before.verdict if before else "unknown"
             )
             self._marks_at = now
-            if verdicts.thought is not None and verdicts.thought.is_hung:
-                self._acting = asyncio.create_task(self._act_on_hang(), name=f"hang {self.launch.id}")
         elif self.server.state is State.STARTING and _is_due(self._marks_at, now, MARKS_EVERY_S):
             self._marks_at = now
             await recording.record_marks(self._control, self.launch.id, verdicts)
+        self._answer_hang(now)
+
+    def _answer_hang(self, now: datetime) -> None:
+        is_acting = self._acting is not None and not self._acting.done()
+        if self.server.state is not State.STARTING or is_acting or not self._verdicts.is_answer_due(now):
+            return
+        if _is_due(self._acted_at, now, ANSWER_EVERY_S):
+            self._acted_at = now
+            self._acting = asyncio.create_task(self._act_on_hang(), name=f"hang {self.launch.id}")
 
     async def _act_on_hang(self) -> None:
         try:
             async with self._control.database.read() as session:
                 node = await session.get_one(Node, self.server.node_id)
             begun = await hanging.act(self._control, self.server, self.launch, node)
+        except RemoteError as error:
+            _events.warning("hang_not_acted_on", launch_id=self.launch.id, code=error.code, detail=error.detail)
+            return
         except Exception:  # noqa: BLE001  the watch goes on; what failed is logged with its traceback
             _events.failure("hang_not_acted_on", launch_id=self.launch.id)
             return
+        self._verdicts.is_answered = True
         if begun is not None:
             self._submit(begun)
 

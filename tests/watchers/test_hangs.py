@@ -1,7 +1,9 @@
 """What follows a suspected hang follows once, whatever comes between the suspicion and the answer."""
 
 import asyncio
-from service.servers.states import State
+
+from service.operations.transitioning import note
+from service.servers.states import Reason, State
 from service.watchers.launch_watch import LaunchWatch
 from tests.watchers.conftest import RECIPE, Scene
 
@@ -52,3 +54,16 @@ async def test_a_hang_that_nothing_follows_is_looked_into_once(scene: Scene) -> 
     watch = await hang(scene, "alert")
     await go_on(scene, watch)
     assert (await scene.state(), scene.node.asked) == (State.STARTING, 1)
+
+
+async def test_an_answer_that_outlived_the_service_is_not_given_again(scene: Scene) -> None:
+    scene.node.is_stuck = True
+    watch = await hang(scene)
+    await watch.end()
+    async with scene.control.database.write() as session:
+        note(session, watch.server, Reason.SUSPECTED_HUNG, "it is enough", {"policy": "brake"}, at=scene.now())
+    scene.node.is_stuck = False
+    scene.restart_service()
+    await go_on(scene, await scene.watch())
+    assert await scene.state() is State.STARTING
+    assert (await scene.reasons()).count("suspected_hung") == 1
