@@ -73,8 +73,8 @@ class VerdictWatch:
         self._marks = self._marks.watched_anew(at)
 
     def fold(self, observation: Observation, at: datetime) -> None:
-        """Fold one look in, as of when it was seen here."""
-        self._marks = self._marks.fold(observation, at=at)
+        """Fold one look in, as of when it was seen here, with what the last scrape counted."""
+        self._marks = self._marks.fold(observation, at=at, counters=self.flow.counters)
 
     def fold_counters(self, counters: EngineCounters | None, at: datetime) -> None:
         """Fold one scrape of the engine's metrics in; None for one that failed."""
