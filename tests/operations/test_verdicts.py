@@ -1,6 +1,9 @@
 """What one launch is thought of, from all that is seen of it."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+
+import pytest
 
 from service.db.tables import Launch
 from service.operations.verdicts import VerdictWatch
@@ -54,3 +57,22 @@ def test_a_start_whose_tokens_move_is_never_called_hung() -> None:
         assert watch.thought is not None
         told.add(watch.thought.verdict)
     assert "suspected_hung" not in told
+
+
+WARMING_LOG = StartupLog().feed(
+    b"[2026-11-29 12:00:00] server_args=ServerArgs(port=1)\n"
+    b"[2026-11-29 12:00:00] INFO:     Uvicorn running on http://127.0.0.1:1 (Press CTRL+C to quit)\n",
+    BEGAN_AT,
+).reading
+
+
+@pytest.mark.parametrize("mode", ["prefill", "decode"])
+def test_a_disaggregated_server_has_as_long_to_warm_up_as_the_engine_gives_it(mode: str) -> None:
+    profile = PROFILE.model_copy(update={"server_args": {"disaggregation-mode": mode}})
+    watch = VerdictWatch(profile, new_launch(), History(), now=BEGAN_AT)
+    for seconds in (0, 1790):
+        now = BEGAN_AT + timedelta(seconds=seconds)
+        watch.fold(replace(seen(now), log=WARMING_LOG), now)
+        watch.think_of_start(now, now)
+    assert watch.thought is not None
+    assert watch.thought.verdict == "slow"
