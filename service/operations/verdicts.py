@@ -29,6 +29,8 @@ from service.sglang.metrics import EngineCounters
 from service.sglang.startup_log import LogReading
 
 WARM_UP_VARIABLE = "SGLANG_WARMUP_TIMEOUT"
+DISAGGREGATED_WARM_UP_S = 1800.0
+"""The engine's own limit on the warm-up where prefill and decode are apart (facts: SGLang §1.1); else it is 600 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,5 +157,9 @@ def _serving_details(judgement: ServingJudgement) -> dict[str, Any]:
 
 
 def _warm_up_limit_s(profile: Profile) -> float | None:
+    """Return the engine's limit on its warm-up where it is not the usual one."""
     text = profile.env.get(WARM_UP_VARIABLE, "")
-    return float(text) if text.isdecimal() and int(text) > 0 else None
+    if text.isdecimal() and int(text) > 0:
+        return float(text)
+    is_apart = profile.server_args.get("disaggregation-mode") in {"prefill", "decode"}
+    return DISAGGREGATED_WARM_UP_S if is_apart else None
