@@ -226,3 +226,13 @@ def test_a_report_that_dropped_the_frames_is_read_by_its_words(
     diagnosis = diagnose(StartupLog().feed(as_log(start, lines, [sigquit()])))
     assert diagnosis is not None
     assert diagnosis.code is code
+
+
+@pytest.mark.parametrize(
+    "said", ["what does SIGTERM received mean?", "server_args=ServerArgs(port=30000, ...)", "Gracefully exiting, please"]
+)
+def test_what_users_ask_is_taken_for_nothing_that_the_engine_says(said: str) -> None:
+    before = StartupLog().feed(as_log(SERVING)).reading
+    request = stamped(3, f"Receive: obj=GenerateReqInput(rid='7', text='{said} KeyboardInterrupt')")
+    after = StartupLog().feed(as_log(SERVING, [request])).reading
+    assert (after.is_stopping, after.is_ready, after.phase) == (before.is_stopping, before.is_ready, before.phase)
