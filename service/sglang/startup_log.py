@@ -15,7 +15,7 @@ from service.sglang.phases import Phase
 from service.sglang.stacks import phase_of_frames
 from service.sglang.start_phases import PhaseSpan, Progress, StartPhases
 from service.sglang.startup_marks import VERSION, Sign
-from service.sglang.trouble import INTERESTING, is_aftermath, is_benign, is_fatal, is_trouble
+from service.sglang.trouble import INTERESTING, is_aftermath, is_benign, is_fatal, is_request, is_trouble
 from service.sglang.versions import Version, parse_version
 
 __all__ = ["LogReading", "PhaseSpan", "Progress", "StartupLog"]
@@ -278,7 +278,7 @@ class _Fold:
         if self.version is None and (found := VERSION.search(line.text)):
             self.version = found[1] or found[2]
         scene = Scene(number, at, phases.phase, phases.was_ready, phases.is_stopping)
-        sign = phases.note(line, number, at)
+        sign = None if is_request(line.text) else phases.note(line, number, at)
         if sign is Sign.LAUNCH:
             self.shapes.clear()
             self.acceptance.note_arguments(line.whole or line.text)

@@ -136,6 +136,7 @@ INTERESTING = any_word(*_MARK_WORDS, *_TROUBLE_WORDS)
 
 _TROUBLE = re.compile(any_word(*_TROUBLE_WORDS).pattern.decode())
 
+_LOGGED_REQUEST = re.compile(r"obj=\w+ReqInput\b")
 _BENIGN = any_of(
     r"Ignore import error when loading",
     r"[Cc]ustom allreduce is disabled",
@@ -161,7 +162,7 @@ _BENIGN = any_of(
     r"OpenAI Responses API .{0,40} disabled",
     r"soft_watchdog_timeout",
     r"^Watchdog \w+ initialized",
-    r"obj=\w+ReqInput\b",
+    _LOGGED_REQUEST.pattern,
     r"Config file not found at",
     r"Performance might be sub-optimal",
     r"Failed to initialize QuickAllReduce",
@@ -226,6 +227,11 @@ def is_trouble(text: str) -> bool:
 def is_benign(text: str) -> bool:
     """Return whether a line is known from healthy logs, whatever it sounds like."""
     return _BENIGN.search(text) is not None
+
+
+def is_request(text: str) -> bool:
+    """Return whether a line is a request that was logged whole: whatever it says, a user said it."""
+    return _LOGGED_REQUEST.search(text) is not None
 
 
 def is_fatal(text: str, *, was_ready: bool) -> bool:

@@ -59,11 +59,15 @@ def test_a_start_whose_tokens_move_is_never_called_hung() -> None:
     assert "suspected_hung" not in told
 
 
-WARMING_LOG = StartupLog().feed(
-    b"[2026-11-29 12:00:00] server_args=ServerArgs(port=1)\n"
-    b"[2026-11-29 12:00:00] INFO:     Uvicorn running on http://127.0.0.1:1 (Press CTRL+C to quit)\n",
-    BEGAN_AT,
-).reading
+WARMING_LOG = (
+    StartupLog()
+    .feed(
+        b"[2026-11-29 12:00:00] server_args=ServerArgs(port=1)\n"
+        b"[2026-11-29 12:00:00] INFO:     Uvicorn running on http://127.0.0.1:1 (Press CTRL+C to quit)\n",
+        BEGAN_AT,
+    )
+    .reading
+)
 
 
 @pytest.mark.parametrize("mode", ["prefill", "decode"])
