@@ -125,3 +125,17 @@ def test_speculation_that_hardly_accepts_anything_is_slow() -> None:
 
 def test_a_server_without_speculation_says_nothing_of_it() -> None:
     assert found(*(line(1, second, "Decode batch. #running-req: 1, #queue-req: 0") for second in range(30))) == []
+
+
+def test_a_complaint_that_was_over_begins_anew() -> None:
+    """The health checks failed in the morning and healed; what fails in the evening began in the evening."""
+    failed = [line(1, 10, HEALTH), line(1, 40, HEALTH), line(1, 50, OK)]
+    (again,) = found(*failed, line(50, 0, HEALTH), line(50, 30, HEALTH))
+    assert (again.began_at, again.ended_at, again.count) == (at(50), None, 2)
+
+
+def test_one_retraction_long_after_a_storm_is_none() -> None:
+    storm = [line(1, second, RETRACT) for second in (0, 12, 18)]
+    assert found(*storm, line(50, 0, RETRACT)) == []
+    (again,) = found(*storm, *(line(50, second, RETRACT) for second in (0, 12, 18)))
+    assert (again.began_at, again.ended_at) == (at(50), None)
