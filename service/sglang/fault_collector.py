@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from service.sglang.faults import BURST_GAP_S, TEXT_LIMIT, WHOLE_LIMIT, Entry, Fault, FaultKind, Scene
+from service.sglang.faults import BURST_GAP_S, QUIET_S, TEXT_LIMIT, WHOLE_LIMIT, Entry, Fault, FaultKind, Scene
 from service.sglang.log_lines import LogLine
 
 FRAMES_LIMIT = 160
@@ -62,9 +62,10 @@ class _Open:
 
 @dataclass(slots=True)
 class _Tally:
-    """How often a line of one shape came; mutable, for it may come a million times."""
+    """How often a line of one shape came since `began_at`; mutable, for it may come a million times."""
 
     fault: Fault
+    began_at: datetime | None
     count: int = 1
     last_line: int = 0
     last_at: datetime | None = None
@@ -73,17 +74,26 @@ class _Tally:
 
     def add(self, line: int, at: datetime | None) -> None:
         """Count one more; what many ranks say at one instant is one event of a burst."""
+        silence_s = abs((at - self.last_at).total_seconds()) if at and self.last_at else 0.0
+        if silence_s > QUIET_S:
+            self.began_at, self.count, self.burst = at, 0, 0
         self.count += 1
         self.last_line = line
         if at is None or at != self.last_at:
-            is_near = at is None or self.last_at is None or abs((at - self.last_at).total_seconds()) <= BURST_GAP_S
-            self.burst_now = self.burst_now + 1 if is_near else 1
+            self.burst_now = self.burst_now + 1 if silence_s <= BURST_GAP_S else 1
             self.burst = max(self.burst, self.burst_now)
             self.last_at = at
 
     def told(self) -> Fault:
         """Return the fault with its counts."""
-        return replace(self.fault, count=self.count, last_line=self.last_line, last_at=self.last_at, burst=self.burst)
+        return replace(
+            self.fault,
+            count=self.count,
+            began_at=self.began_at,
+            last_line=self.last_line,
+            last_at=self.last_at,
+            burst=self.burst,
+        )
 
 
 class FaultCollector:
@@ -163,7 +173,7 @@ class FaultCollector:
         elif len(self._notices) < NOTICE_SHAPES * (2 if is_fatal else 1):
             entries = (Entry(scene.line, _clipped(line.text), line.whole[:WHOLE_LIMIT]),)
             fault = Fault(FaultKind.NOTICE, scene, line.rank, entries, is_fatal=is_fatal)
-            self._notices[shape] = _Tally(fault, last_line=scene.line, last_at=scene.at)
+            self._notices[shape] = _Tally(fault, scene.at, last_line=scene.line, last_at=scene.at)
         else:
             return ""
         return shape

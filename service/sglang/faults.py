@@ -12,6 +12,8 @@ from service.sglang.phases import Phase
 TEXT_LIMIT = 4_000
 WHOLE_LIMIT = 600
 BURST_GAP_S = 60.0
+QUIET_S = 300.0
+"""What was not said again for so long is over; said later, it begins anew."""
 
 
 class FaultKind(Enum):
@@ -74,10 +76,14 @@ class Fault:
     is_fatal: bool = False
     """A process of the engine ended by it, in the engine's own words."""
     count: int = 1
+    """How often it was said since `began_at`."""
+    began_at: datetime | None = None
+    """The first time since the last silence of QUIET_S; None where that is not counted, or the log tells no time."""
     last_line: int = 0
     last_at: datetime | None = None
     burst: int = 1
-    """How many distinct instants the longest run of repetitions had, each within BURST_GAP_S of the one before."""
+    """How many distinct instants the longest run of repetitions since `began_at` had, each within BURST_GAP_S of the
+    one before."""
     is_cut: bool = False
     """Its exception never came: another process wrote over it, or the log ends."""
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from service.sglang.acceptance.decode_lines import AcceptanceWatch, quoted
 from service.sglang.failures.codes import Code
 from service.sglang.failures.rule import Evidence
-from service.sglang.faults import Fault, FaultKind
+from service.sglang.faults import QUIET_S, Fault, FaultKind
 from service.sglang.log_lines import instant_of
 from service.sglang.patterns import any_of
 from service.sglang.startup_log import StartupLog
@@ -40,7 +40,7 @@ class FindingRule:
     code: Code
     says: re.Pattern[str]
     min_burst: int = 1
-    quiet_s: float = 300.0
+    quiet_s: float = QUIET_S
     example: str = ""
 
 
@@ -111,21 +111,38 @@ def troubles(log: StartupLog) -> list[Finding]:
 
 
 def _found(rule: FindingRule, faults: list[Fault], now: datetime | None, healed_at: datetime | None) -> Finding | None:
-    """Return the complaint of a rule over all shapes of line that it knows."""
-    hits = [
+    """Return the newest complaint of a rule over all shapes of line that it knows."""
+    said = [
         fault
         for fault in faults
         if (fault.kind is FaultKind.NOTICE or not fault.is_fatal) and rule.says.search(fault.text)
     ]
+    hits = _newest(said, timedelta(seconds=rule.quiet_s))
     if not hits or max(fault.burst for fault in hits) < rule.min_burst:
         return None
-    began_at = hits[0].scene.at
+    began_at = min((at for fault in hits if (at := _began_at(fault))), default=None)
     last_at = max((fault.last_at for fault in hits if fault.last_at), default=None)
     ended_at = healed_at if rule.code is Code.SERVING_HANG else None
     if ended_at is None and now and last_at and now - last_at > timedelta(seconds=rule.quiet_s):
         ended_at = last_at
     evidence = tuple(Evidence(fault.scene.line, fault.entries[0].whole.rstrip()) for fault in hits[:4])
     return Finding(rule.code, began_at, ended_at, sum(fault.count for fault in hits), evidence)
+
+
+def _newest(hits: list[Fault], quiet: timedelta) -> list[Fault]:
+    """Return those of faults that no silence parts from the last one: what was over before is another complaint."""
+    kept: list[Fault] = []
+    began_at: datetime | None = None
+    for fault in sorted(hits, key=lambda fault: fault.last_line, reverse=True):
+        if began_at and fault.last_at and began_at - fault.last_at > quiet:
+            break
+        kept.append(fault)
+        began_at = min((at for at in (began_at, _began_at(fault)) if at), default=None)
+    return sorted(kept, key=lambda fault: fault.scene.line)
+
+
+def _began_at(fault: Fault) -> datetime | None:
+    return fault.began_at or fault.scene.at
 
 
 def _ineffective(log: StartupLog) -> Finding | None:
