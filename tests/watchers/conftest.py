@@ -12,7 +12,7 @@ from sqlmodel import select
 
 from service.db import migrating
 from service.db.engine import Database
-from service.db.tables import Launch, Node, Operation, Profile, Server, Transition
+from service.db.tables import Launch, Node, Operation, Profile, ProfileVersion, Server, Transition
 from service.errors import NodeUnreachable
 from service.nodes.contact import Contact
 from service.operations.control import Control
@@ -138,6 +138,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         )  # fmt: skip
         session.add(Profile(id="pr_1", name="p", latest_version=1, created_at=BEGAN_AT))
         await session.flush()
+        session.add(ProfileVersion(id="pr_1_1", profile_id="pr_1", number=1, recipe=RECIPE, created_at=BEGAN_AT))
         server = Server(
             id="sv_1", name="s", node_id="nd_1", profile_id="pr_1", profile_version=1, port=1, gpu_count=0,
             desired=Desired.RUNNING, state=State.STARTING, state_since_at=BEGAN_AT, created_at=BEGAN_AT, launch_count=1,
