@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from service.db import starts
 from service.db.tables import Launch, Node, Operation, Server
-from service.errors import VigilError
+from service.errors import Conflict, VigilError
 from service.operations import candidates, journal, launching, preflighting
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
@@ -59,9 +59,14 @@ async def go_on(control: Control, operation_id: str) -> float:
         server = await session.get_one(Server, operation.server_id)
         candidate = await candidates.of_server(session, server)
         launch = await session.get_one(Launch, operation.launch_id)
-    launching.require_launchable(candidate.node)
-    preflight = await preflighting.check(control, candidate)
-    await _launch_again(control, operation_id, preflight, preflighting.overridden_of(launch))
+    try:
+        launching.require_launchable(candidate.node)
+        preflight = await preflighting.check(control, candidate)
+    except Conflict as error:
+        async with control.database.write() as session:
+            await _brake(session, operation_id, error, at=at)
+    else:
+        await _launch_again(control, operation_id, preflight, preflighting.overridden_of(launch))
     control.changes.publish(server.id, server.node_id, OPERATIONS_CHANGED)
     return 0.0
 
@@ -82,9 +87,18 @@ async def _launch_again(
             preflighting.require_passed(preflight, overridden)
             await launching.create_launch(session, server, node, operation, at=at)
         except VigilError as error:
-            server.desired = Desired.STOPPED
-            note(session, server, Reason.RESTART_BRAKED, error.detail, {"code": error.code}, at=at)
-            await journal.end(session, operation.id, OperationState.FAILED, at=at, problem=journal.problem_of(error))
+            await _brake(session, operation_id, error, at=at)
+
+
+async def _brake(session: AsyncSession, operation_id: str, error: VigilError, *, at: datetime) -> None:
+    """End a restart that cannot be made now: nobody wants a server to start by itself hours later."""
+    operation = await session.get_one(Operation, operation_id)
+    if not _is_pausing(operation):
+        return
+    server = await session.get_one(Server, operation.server_id)
+    server.desired = Desired.STOPPED
+    note(session, server, Reason.RESTART_BRAKED, error.detail, {"code": error.code}, at=at)
+    await journal.end(session, operation.id, OperationState.FAILED, at=at, problem=journal.problem_of(error))
 
 
 def _is_pausing(operation: Operation) -> bool:
