@@ -65,11 +65,14 @@ class Scene:
     control: ReachedControl
     node: NodeStandIn = field(default_factory=NodeStandIn)
     seconds: float = 0.0
+    """How long it goes on."""
+    step_s: float = 0.0
+    """By how much the clock of the service was set since."""
     submitted: list[Operation] = field(default_factory=list)
 
     def now(self) -> datetime:
         """Return the present instant."""
-        return BEGAN_AT + timedelta(seconds=self.seconds)
+        return BEGAN_AT + timedelta(seconds=self.seconds + self.step_s)
 
     async def watch(self) -> LaunchWatch:
         """Return the watch of a new connection to the node."""
@@ -120,6 +123,7 @@ class Scene:
     def restart_service(self) -> None:
         """Forget all that is only in memory."""
         self.control = ReachedControl(self.control.settings, self.control.database, Connections(), now=self.now)
+        self.control.monotonic_s = lambda: self.seconds
         self.control.node = self.node
 
 
