@@ -1,6 +1,7 @@
 """The parts of the control plane that operations, watchers and the API share."""
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ class Control:
     judging: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Held, by node, while an engine there judges arguments."""
     now: Callable[[], datetime] = utc_now
+    monotonic_s: Callable[[], float] = time.monotonic
+    """A clock that nobody sets: it tells that `now` was set."""
     contacts: ContactBook = field(init=False)
     feed: EventFeed = field(init=False)
 

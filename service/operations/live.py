@@ -55,6 +55,8 @@ class LiveLaunch:
     recent_log: RecentLog = field(default_factory=RecentLog)
     verdicts: VerdictWatch | None = None
     """What is thought of it; None before its history was read."""
+    clock: tuple[datetime, float] | None = None
+    """The last turn, by the service's clock and by one that nobody sets."""
     kept_offset: int | None = None
     """How much of the log the database knows to have been read; None before it was told."""
     has_reported: bool = False

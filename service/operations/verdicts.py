@@ -62,7 +62,7 @@ class VerdictWatch:
         self.is_answered = False
         """Whether that was done which follows the suspected hang, if it is one."""
         self._since_at = now
-        self._marks = marks_from_record(launch.marks, at=now) if launch.marks else Marks.begin(now)
+        self._marks = _kept_marks(launch, now) or Marks.begin(now)
         self._expected: Expected = expected_from(
             history, hang_after_s=profile.limits.hang_after_s, warm_up_limit_s=_warm_up_limit_s(profile)
         )
@@ -73,6 +73,10 @@ class VerdictWatch:
     def watched_anew(self, at: datetime) -> None:
         """Take note of a gap in the watch: what stood still in it is not held against the start."""
         self._marks = self._marks.watched_anew(at)
+
+    def begin_anew(self, at: datetime) -> None:
+        """Forget when anything moved: the clock that told it was set since."""
+        self._marks, self.flow = Marks.begin(at), Flow(fresh_s=self.flow.fresh_s)
 
     def fold(self, observation: Observation, at: datetime) -> None:
         """Fold one look in, as of when it was seen here, with what the last scrape counted."""
@@ -154,6 +158,12 @@ def _serving_details(judgement: ServingJudgement) -> dict[str, Any]:
         "message": judgement.message,
         "silent_since": to_text(judgement.silent_since) if judgement.silent_since else None,
     }
+
+
+def _kept_marks(launch: Launch, now: datetime) -> Marks | None:
+    """Return the marks that were kept of a launch; None without any, or when their clock was ahead of this one."""
+    marks = marks_from_record(launch.marks, at=now) if launch.marks else None
+    return marks if marks is not None and marks.picture.at <= now else None
 
 
 def _warm_up_limit_s(profile: Profile) -> float | None:

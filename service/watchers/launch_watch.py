@@ -31,6 +31,8 @@ PROGRESS_EVERY_S = 1.0
 """Progress within a phase is kept at most this often; a new phase at once."""
 COMPLAINTS_EVERY_S = 5.0
 MARKS_EVERY_S = 15.0
+CLOCK_STEP_S = 5.0
+"""By more than this a clock does not go wrong between two turns: it was set."""
 ANSWER_EVERY_S = 15.0
 """How often it is tried to do what follows a suspected hang, until it is done."""
 _SERVING = frozenset({State.READY, State.UNREADY})
@@ -80,6 +82,7 @@ class LaunchWatch:
             )
         else:
             self.live.verdicts.watched_anew(control.now())
+            self._note_clock(control.now())
         self._verdicts = self._probe.verdicts = self.live.verdicts
 
     def wanted(self) -> Watch:
@@ -130,6 +133,7 @@ class LaunchWatch:
         if observation is None:
             return
         now = self._control.now()
+        self._note_clock(now)
         await self._think(observation, now)
         move = decide(self._facts(now), observation, now)
         if move is None:
@@ -165,11 +169,22 @@ class LaunchWatch:
         if begun is not None:
             self._submit(begun)
 
+    def _note_clock(self, now: datetime) -> None:
+        """Measure anew what was measured by a clock that was set since: nothing moved or stood still for that."""
+        live, passed_s = self.live, self._control.monotonic_s()
+        if live.clock is not None and live.verdicts is not None:
+            step_s = (now - live.clock[0]).total_seconds() - (passed_s - live.clock[1])
+            if abs(step_s) > CLOCK_STEP_S:
+                _events.warning("clock_was_set", launch_id=self.launch.id, step_s=round(step_s, 1))
+                live.verdicts.begin_anew(now)
+                live.health = HealthFact()
+        live.clock = now, passed_s
+
     async def _think(self, observation: Observation, now: datetime) -> None:
         """Judge the launch and keep what changed; what follows a suspected hang is tried until it is done."""
         verdicts, before = self._verdicts, self._verdicts.thought
         if self.server.state is State.STARTING:
-            heard_at = self._control.live.node(self.server.node_id).heard_at or observation.at
+            heard_at = min(now, self._control.live.node(self.server.node_id).heard_at or observation.at)
             verdicts.fold(observation, heard_at)
             is_another = verdicts.think_of_start(now, heard_at)
         elif self.server.state in _SERVING:
