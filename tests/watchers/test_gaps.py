@@ -81,3 +81,43 @@ async def test_a_server_that_is_silent_after_a_gap_too_is_called_so(scene: Scene
         watch.live.note_health(HealthAnswer.UNAVAILABLE, 503, scene.now() - timedelta(seconds=20), scene.now())
         await scene.see(watch, ListenerOwner.OURS)
     assert await scene.state() is State.UNREADY
+
+
+def bar(done: int) -> bytes:
+    """Return the bar of a capture, as the engine redraws it."""
+    return b"\rCapturing batches (bs=%d avail_mem=9.99 GB):  %d%%|##  | %d/52 [00:01<00:09]" % (60 - done, done, done)
+
+
+async def test_a_log_that_is_cut_in_the_midst_of_a_capture_hides_none_of_its_graphs(scene: Scene) -> None:
+    """Somebody made room on a full disk: what was logged before is gone, and the engine goes on."""
+    await scene.change_launch(recipe={**RECIPE, "limits": {"hang_after_s": 100}})
+    watch = await scene.watch()
+    begun = b"[2026-11-29 12:00:00] Capture target verify CUDA graph begin. backend=x\n"
+    watch.fold(LogFact("ln_1", 0, b"a line\n" * 300 + begun + bar(1)))
+    await scene.see(watch, cpu_ticks=1)
+    offset = 0
+    for done in range(2, 9):
+        scene.seconds += 60
+        watch.fold(LogFact("ln_1", offset, bar(done)))
+        offset += len(bar(done))
+        await scene.see(watch, cpu_ticks=done)
+        assert watch.live.thought is not None
+        assert (watch.live.thought.verdict, watch.live.thought.details["phase"]) == ("progressing", "capturing_graphs")
+        assert watch.live.thought.details["progress"]["done"] == done
+
+
+async def test_a_cut_log_that_only_chatters_does_not_carry_a_frozen_capture(scene: Scene) -> None:
+    await scene.change_launch(recipe={**RECIPE, "limits": {"hang_after_s": 100}})
+    watch = await scene.watch()
+    begun = b"[2026-11-29 12:00:00] Capture target verify CUDA graph begin. backend=x\n"
+    watch.fold(LogFact("ln_1", 0, b"a line\n" * 300 + begun + bar(1)))
+    await scene.see(watch, cpu_ticks=1)
+    offset = 0
+    for _ in range(8):
+        scene.seconds += 60
+        chatter = b"[rank3]:[W1129] still waiting\n"
+        watch.fold(LogFact("ln_1", offset, chatter))
+        offset += len(chatter)
+        await scene.see(watch, cpu_ticks=1)
+    assert watch.live.thought is not None
+    assert watch.live.thought.verdict == "suspected_hung"
