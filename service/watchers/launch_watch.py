@@ -232,9 +232,10 @@ class LaunchWatch:
         return StartupLog(utc_offset_s=self._utc_offset_s, decode_log_interval=interval)
 
     def _fold_log(self, fact: LogFact) -> None:
+        """Read on; a log that was cut goes on where the start is, and its lines are counted on."""
         live = self.live
         if fact.offset < live.recent_log.end_offset:
-            live.log = self._new_log()
+            live.log = live.log.feed(b"\n", self._control.now())
             live.recent_log.chunks.clear()
         live.log = live.log.feed(fact.data, self._control.now())
         live.recent_log.append(fact.offset, fact.data)
