@@ -1,6 +1,6 @@
 """What is thought of one launch: while it starts from its marks and its deadline, while it serves from its counters."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -86,6 +86,10 @@ class VerdictWatch:
         """Fold one scrape of the engine's metrics in; None for one that failed."""
         self.flow = self.flow.fold(counters, at)
         self.acceptance.fold_counters(counters, at)
+
+    def note_batches(self, at: datetime) -> None:
+        """Take note that the log told of batches."""
+        self.flow = replace(self.flow, logged_at=at)
 
     def think_of_start(self, now: datetime, heard_at: datetime) -> bool:
         """Judge a start; True when the verdict is another than before."""

@@ -47,7 +47,8 @@ class Flow:
     """What two scrapes and more say: `moved_at` is when work was last seen to have been done between two of them.
 
     `tokens_moved_at`: the same for counted tokens alone. `known_since`: the first scrape of an unbroken row.
-    `fresh_s`: for how long a move proves something.
+    `logged_at`: when the log last told of a batch, for servers without numbers. `fresh_s`: for how long a move proves
+    something.
     """
 
     counters: EngineCounters | None = None
@@ -55,6 +56,7 @@ class Flow:
     known_since: datetime | None = None
     moved_at: datetime | None = None
     tokens_moved_at: datetime | None = None
+    logged_at: datetime | None = None
     fresh_s: float = HEALTH_DEADLINE_S + FLOW_MARGIN_S
 
     def fold(self, counters: EngineCounters | None, at: datetime) -> "Flow":
@@ -83,6 +85,10 @@ class Flow:
     def has_moved_lately(self, now: datetime) -> bool:
         """Return whether a move was seen that still proves that the engine works."""
         return self._is_fresh(self.moved_at, now)
+
+    def has_logged_lately(self, now: datetime) -> bool:
+        """Return whether the log told of a batch that still proves that the engine works."""
+        return self._is_fresh(self.logged_at, now)
 
     def _is_fresh(self, at: datetime | None, now: datetime) -> bool:
         return at is not None and (now - at).total_seconds() <= self.fresh_s
@@ -142,6 +148,8 @@ def _failing(health: HealthFact, flow: Flow, now: datetime) -> ServingJudgement:
     failed = f"/health failed {health.failures_in_a_row} times in a row, last {said}"
     if flow.has_moved_lately(now):
         return ServingJudgement(ServingVerdict.BUSY, f"{failed}, but the engine's counters move: it works")
+    if flow.has_logged_lately(now):
+        return ServingJudgement(ServingVerdict.BUSY, f"{failed}, but the engine logs its batches: it works")
     if health.failures_in_a_row < SILENT_AFTER_FAILURES:
         return ServingJudgement(ServingVerdict.BUSY, f"{failed}: one long prefill can do that")
     still_s = flow.still_s(now)

@@ -93,6 +93,11 @@ class StartupLog:
         return self._fold.acceptance
 
     @property
+    def batch_count(self) -> int:
+        """Return of how many batches its lines told: only a scheduler that works writes them."""
+        return self._fold.batch_count
+
+    @property
     def utc_offset_s(self) -> int:
         """Return how far east of UTC its stamps are."""
         return self._fold.utc_offset_s
@@ -141,6 +146,7 @@ class _Fold:
     at: datetime | None = None
     shapes: dict[bytes, str] = field(default_factory=dict)
     """What lines come to that differ in their digits only: "" nothing, else the key of a notice."""
+    batch_count: int = 0
     is_unwell: bool = False
     healed_at: datetime | None = None
 
@@ -227,6 +233,7 @@ class _Fold:
             return None
         spot = raw.find(b" batch", 0, _BATCH_WITHIN)
         if spot > 0 and raw.startswith((b"Decode", b"refill"), spot - 6):
+            self.batch_count += 1
             self.acceptance.note(raw, spot, number)
         elif not raw.endswith(_ANSWERED):
             return self._known(raw)

@@ -237,7 +237,10 @@ class LaunchWatch:
         if fact.offset < live.recent_log.end_offset:
             live.log = live.log.feed(b"\n", self._control.now())
             live.recent_log.chunks.clear()
+        batch_count = live.log.batch_count
         live.log = live.log.feed(fact.data, self._control.now())
+        if live.log.batch_count > batch_count:
+            self._verdicts.note_batches(self._control.now())
         live.recent_log.append(fact.offset, fact.data)
         self._control.changes.publish(f"log {self.launch.id}")
 
