@@ -17,10 +17,14 @@ POLICY_ACTOR = "policy"
 
 
 async def history_of(session: AsyncSession, launch: Launch) -> History:
-    """Return what earlier starts teach about this one: of its profile on its node, then of its model on its GPUs."""
-    of_profile = (col(Launch.profile_id) == launch.profile_id, col(Launch.node_id) == launch.node_id)
+    """Return what earlier starts teach about this one: of its profile on its node, then of its model on its GPUs.
+
+    A version of the profile that had another model teaches nothing.
+    """
+    same_model = col(Launch.model_path) == launch.model_path
+    of_profile = (col(Launch.profile_id) == launch.profile_id, col(Launch.node_id) == launch.node_id, same_model)
     same_gpu = col(Launch.gpu_name).is_not_distinct_from(launch.gpu_name)
-    of_model = (col(Launch.model_path) == launch.model_path, same_gpu)
+    of_model = (same_model, same_gpu)
     return History(
         profile_on_node=await _samples(session, launch, of_profile),
         model_on_gpu_type=await _samples(session, launch, of_model),

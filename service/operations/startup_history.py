@@ -48,11 +48,12 @@ async def read_starts(session: AsyncSession, profile_id: str, *, node_id: str | 
 
 
 def _comparison(launches: Sequence[Launch], stays: dict[str, tuple[PhaseSample, ...]]) -> StartComparison | None:
-    """Compare the newest start with the earlier ones on the same node."""
+    """Compare the newest start with the earlier ones of the same model on the same node."""
     if not launches:
         return None
     newest = launches[0]
-    earlier = [launch for launch in launches[1:] if launch.node_id == newest.node_id]
+    place = (newest.node_id, newest.model_path)
+    earlier = [launch for launch in launches[1:] if (launch.node_id, launch.model_path) == place]
     history = History(profile_on_node=tuple(sample for launch in earlier for sample in stays[launch.id]))
     return compare_start(
         stays[newest.id],
