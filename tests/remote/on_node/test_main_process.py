@@ -99,3 +99,16 @@ def test_a_start_that_never_came_to_a_pid(tmp_path: Path, living: proc.Stat) -> 
 def test_a_file_half_written_counts_as_not_written(tmp_path: Path, text: str) -> None:
     main = write(tmp_path, lock="", boot_id=HERE, pid=text, exit=text)
     assert main.look(0)["state"] == "pending"
+
+
+def test_a_process_lives_though_its_directory_is_away(tmp_path: Path, living: proc.Stat) -> None:
+    """A home on a network may be away for a while: what was known of a process that lives is true as before."""
+    directory = tmp_path / "launch"
+    directory.mkdir()
+    main = write(directory, boot_id=HERE, pid=identity(living))
+    assert main.look(0)["state"] == "running"
+    directory.rename(tmp_path / "away")
+    assert main.look(1)["state"] == "running"
+    os.kill(living.pid, 9)
+    os.waitid(os.P_PID, living.pid, os.WEXITED | os.WNOWAIT)
+    assert main.look(2)["state"] == "absent"
