@@ -76,7 +76,7 @@ class MainProcess:
         if ended:
             return "exited", ended
         if not os.path.isdir(self.directory):
-            return "absent", None
+            return ("running" if self._is_known_to_live() else "absent"), None
         if self.boot_id and self.boot_id != proc.boot_id():
             return "rebooted", None
         if self.identity is None:
@@ -84,6 +84,10 @@ class MainProcess:
         if proc.is_running(*self.identity):
             return "running", None
         return ("running" if self._is_settling(now_s) else "lost"), None
+
+    def _is_known_to_live(self) -> bool:
+        """Tell whether the process that was read of earlier lives: its directory may be on a disk that is away."""
+        return self._identity is not None and proc.is_running(*self._identity)
 
     def _before_pid(self) -> str:
         lock = self._path("lock")
