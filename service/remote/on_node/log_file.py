@@ -37,6 +37,13 @@ class LogFile:
         except OSError:
             return 0
 
+    def is_cut(self, offset: int) -> bool:
+        """Tell whether the log is shorter than an offset that it had; one that is away is not."""
+        try:
+            return os.stat(self.path).st_size < offset
+        except OSError:
+            return False
+
     def read(self, offset: int, limit_bytes: int, *, is_final: bool) -> bytes:
         """Return masked bytes from `offset` on. With `is_final` nothing is held back: a part of a secret is masked."""
         masker = self.masker

@@ -116,7 +116,7 @@ class Watched:
 
         A log that became shorter was cut and begins anew. When nobody is left to write, nothing is held back.
         """
-        if self._log.size() < self._offset:
+        if self._log.is_cut(self._offset):
             self._offset = 0
         is_final = not self._is_running and not self.members and self.main.boot_id is not None
         parts: List[Dict[str, Any]] = []
