@@ -48,10 +48,13 @@ async def take_over(control: Control, node: Node, pid: int) -> Adoption:
         raise InUse(f"pid {pid} on node {node.name} is launch {engine.launch_id} already")
     if engine.python is None or engine.model_path is None or engine.port is None:
         raise InvalidInput(f"the command line of pid {pid} does not tell its Python, model path and port")
+    said = read_command(engine.command)
+    if said.is_of_several_nodes:
+        raise InvalidInput(f"pid {pid} is a part of a server of several nodes, which is not supported")
     recipe = Recipe(
         python=engine.python,
         model_path=engine.model_path,
-        server_args=read_command(engine.command).server_args,
+        server_args=said.server_args,
         gpu_count=len(engine.gpu_uuids),
     )
     launch_id = engine.launch_id or new_id("ln", control.now())

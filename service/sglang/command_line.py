@@ -10,10 +10,14 @@ _MODULES = ("sglang.launch_server", "serve")
 
 @dataclass(frozen=True, slots=True)
 class ReadCommand:
-    """What a command line says, without what a recipe keeps elsewhere; `secrets` are the names of those it holds."""
+    """What a command line says, without what a recipe keeps elsewhere; `secrets` are the names of those it holds.
+
+    `is_of_several_nodes`: the engine is one node's part of a server.
+    """
 
     server_args: dict[str, ArgumentValue]
     secrets: tuple[str, ...]
+    is_of_several_nodes: bool = False
 
 
 def read_command(command: Sequence[str]) -> ReadCommand:
@@ -25,12 +29,14 @@ def read_command(command: Sequence[str]) -> ReadCommand:
     start = next((index + 1 for index, word in enumerate(command) if word in _MODULES), len(command))
     arguments: dict[str, ArgumentValue] = {}
     secrets: list[str] = []
-    for name, values in _flags(command[start:]):
+    flags = _flags(command[start:])
+    for name, values in flags:
         if name in SECRET_ARGUMENTS:
             secrets.append(name)
         elif name not in RESERVED_ARGUMENTS:
             arguments[name] = True if not values else values[0] if len(values) == 1 else list(values)
-    return ReadCommand(arguments, tuple(secrets))
+    is_of_several = any(name == "nnodes" and values != ["1"] for name, values in flags)
+    return ReadCommand(arguments, tuple(secrets), is_of_several)
 
 
 def _flags(words: Sequence[str]) -> list[tuple[str, list[str]]]:
