@@ -29,7 +29,7 @@ async def after_cleanup(session: AsyncSession, server: Server, launch: Launch, *
     if server.state is not State.FAILED or server.reason is Reason.START_FAILED or profile.on_crash is Policy.ALERT:
         return None
     failures = await starts.recent_failures(session, server.id)
-    incidents = [Incident(item.ended_at or item.created_at, (item.diagnosis or {}).get("code")) for item in failures]
+    incidents = [_incident(item, (item.diagnosis or {}).get("code")) for item in failures]
     since = at - timedelta(seconds=profile.restart.window_s)
     restarts = await starts.policy_restarts(session, server.id, since)
     decision = decide_policy(profile.on_crash, profile.restart, incidents, restarts, at)
@@ -42,6 +42,12 @@ async def after_cleanup(session: AsyncSession, server: Server, launch: Launch, *
     )
     operation.not_before_at = at + timedelta(seconds=decision.delay_s)
     return operation
+
+
+def _incident(launch: Launch, code: str | None) -> Incident:
+    ended_at = launch.ended_at or launch.created_at
+    served_s = (ended_at - launch.ready_at).total_seconds() if launch.ready_at else 0.0
+    return Incident(ended_at, code, served_s)
 
 
 async def go_on(control: Control, operation_id: str) -> float:

@@ -26,6 +26,8 @@ class Incident:
     at: datetime
     code: str | None
     """What the diagnosis said."""
+    served_s: float = 0.0
+    """How long it had been ready before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +46,21 @@ def decide_policy(
 
     A restart waits for the pause, doubled for each restart in the window. It is braked when the window has had its
     number of restarts, or when the last starts ended with the same diagnosis so many times: a third try of the same
-    misspelt flag helps nobody.
+    misspelt flag helps nobody. Where one served for longer than the window, the try before it did help.
     """
     if policy is not Policy.RESTART:
         return Decision(Answer(policy), 0.0, f"the profile's policy is {policy}")
     recent = [at for at in restarts if now - at <= timedelta(seconds=limits.window_s)]
     if len(recent) >= limits.max_restarts:
         return Decision(Answer.BRAKE, 0.0, f"{len(recent)} restarts within {limits.window_s} s are enough")
-    same = _same_in_a_row(incidents)
+    same = _same_in_a_row(incidents, limits.window_s)
     if same >= limits.same_diagnosis:
         return Decision(Answer.BRAKE, 0.0, f"{incidents[0].code} came {same} times in a row: another try will not help")
     delay_s = float(limits.pause_s * 2 ** len(recent))
     return Decision(Answer.RESTART, delay_s, f"restart {len(recent) + 1} of {limits.max_restarts} within the window")
 
 
-def _same_in_a_row(incidents: Sequence[Incident]) -> int:
+def _same_in_a_row(incidents: Sequence[Incident], window_s: float) -> int:
     if not incidents or incidents[0].code is None:
         return 0
     count = 0
@@ -66,4 +68,6 @@ def _same_in_a_row(incidents: Sequence[Incident]) -> int:
         if incident.code != incidents[0].code:
             break
         count += 1
+        if incident.served_s > window_s:
+            break
     return count

@@ -1,14 +1,17 @@
 """A restart by policy that waits for its time."""
 
-import pytest
+from datetime import timedelta
 
-from service.db.tables import Node, Operation, Server
+import pytest
+from sqlalchemy import update
+
+from service.db.tables import Launch, Node, Operation, Server, Transition
 from service.operations import crashing, journal
 from service.remote.messages import LaunchFact
 from service.servers.observation import EffortFact, ListenerFact, ListenerOwner, ProcessFact, ProcessState
 from service.servers.operation import OperationKind, OperationState, OperationStep
-from service.servers.states import Desired, State
-from tests.watchers.conftest import Scene
+from service.servers.states import Desired, Reason, State
+from tests.watchers.conftest import RECIPE, Scene
 
 
 async def crash(scene: Scene) -> str:
@@ -41,3 +44,31 @@ async def test_a_node_that_takes_no_launch_ends_the_restart(scene: Scene, troubl
         server = await session.get_one(Server, "sv_1")
     assert (operation.state, server.desired) == (OperationState.FAILED, Desired.STOPPED)
     assert (await scene.reasons())[-1] == "restart_braked"
+
+
+async def test_what_served_for_weeks_is_restarted_though_it_ends_as_before(scene: Scene) -> None:
+    recipe = {**RECIPE, "on_crash": "restart"}
+    diagnosis = {"code": "cuda_oom_runtime"}
+    await crash(scene)
+    at = scene.now()
+    await scene.change_launch(recipe=recipe, diagnosis=diagnosis, ready_at=at - timedelta(days=20), ended_at=at)
+    async with scene.control.database.write() as session:
+        await session.execute(update(Operation).values(state=OperationState.FAILED))
+        earlier = Launch(
+            id="ln_0", server_id="sv_1", node_id="nd_1", number=2, profile_id="pr_1", profile_version=1, recipe=recipe,
+            argv=[], environment={}, port=1, gpus=[], model_path="/models/m", created_at=at - timedelta(days=21),
+            ended_at=at - timedelta(days=21), diagnosis=diagnosis, timeline=[],
+        )  # fmt: skip
+        session.add(earlier)
+        await session.flush()
+        session.add(
+            Transition(
+                subject="server", server_id="sv_1", node_id="nd_1", launch_id="ln_0", before="ready", after="failed",
+                reason=Reason.PROCESS_EXITED, message="", evidence={}, actor="watcher", at=at - timedelta(days=21),
+            )
+        )  # fmt: skip
+        await session.flush()
+        server, launch = await session.get_one(Server, "sv_1"), await session.get_one(Launch, "ln_1")
+        begun = await crashing.after_cleanup(session, server, launch, at=at)
+    assert begun is not None
+    assert (begun.kind, begun.step) == (OperationKind.RESTART, OperationStep.PAUSING)
