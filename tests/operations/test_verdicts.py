@@ -17,9 +17,10 @@ from service.servers.observation import (
     ProcessFact,
     ProcessState,
 )
-from service.servers.progress import History
+from service.servers.progress import History, PhaseSample
 from service.sglang.health import HealthAnswer
 from service.sglang.metrics import EngineCounters
+from service.sglang.phases import Phase
 from service.sglang.startup_log import StartupLog
 
 BEGAN_AT = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
@@ -80,3 +81,18 @@ def test_a_disaggregated_server_has_as_long_to_warm_up_as_the_engine_gives_it(mo
         watch.think_of_start(now, now)
     assert watch.thought is not None
     assert watch.thought.verdict == "slow"
+
+
+@pytest.mark.parametrize("skew_s", [0, -600, 600])
+def test_what_is_left_does_not_depend_on_the_clock_of_the_node(skew_s: int) -> None:
+    """Its clock goes wrong by minutes, or its log is in another zone: the phase began when it was seen to begin."""
+    stays = (PhaseSample("ln_0", Phase.LOADING_WEIGHTS, 100, 64), PhaseSample("ln_0", Phase.WARMING_UP, 20))
+    watch = VerdictWatch(PROFILE, new_launch(), History(profile_on_node=stays), now=BEGAN_AT)
+    watch.fold(replace(seen(BEGAN_AT), log=StartupLog().reading), BEGAN_AT)
+    at = BEGAN_AT + timedelta(seconds=10)
+    line = f"[{at + timedelta(seconds=skew_s):%Y-%m-%d %H:%M:%S} TP0] Load weight begin. avail mem=78.58 GB\n"
+    log = StartupLog().feed(line.encode(), at).reading
+    watch.fold(replace(seen(at), log=log), at)
+    left = watch.time_left(log, at + timedelta(seconds=40))
+    assert left is not None
+    assert (left["is_overdue"], left["remaining_p50_s"]) == (False, 80)
