@@ -115,7 +115,8 @@ class VerdictWatch:
 
     def time_left(self, reading: LogReading, now: datetime) -> dict[str, Any] | None:
         """Return the seconds until ready as p50 and p90, None without an earlier start to tell."""
-        left = eta(reading, self.history, now)
+        phase_since = self._marks.phase_since if self._marks.phase is reading.phase else None
+        left = eta(reading, self.history, now, phase_since=phase_since)
         if left is None:
             return None
         return {

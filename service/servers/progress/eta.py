@@ -51,11 +51,14 @@ class _Here:
     progress: Progress | None
 
 
-def eta(reading: LogReading, history: History, now: datetime) -> Eta | None:
-    """Return the time that is left, None without an earlier start to tell or when the start is over."""
+def eta(reading: LogReading, history: History, now: datetime, *, phase_since: datetime | None = None) -> Eta | None:
+    """Return the time that is left, None without an earlier start to tell or when the start is over.
+
+    `phase_since`: when the phase was seen to begin, by the clock of `now`; the log's own stamps are by the node's.
+    """
     if reading.is_ready or reading.has_failed:
         return None
-    here = _here(reading, now)
+    here = _here(reading, now, phase_since)
     for level, samples in history.levels():
         starts = complete_starts(samples)[:RECENT_STARTS]
         if starts:
@@ -63,9 +66,9 @@ def eta(reading: LogReading, history: History, now: datetime) -> Eta | None:
     return None
 
 
-def _here(reading: LogReading, now: datetime) -> _Here:
+def _here(reading: LogReading, now: datetime, phase_since: datetime | None) -> _Here:
     stays = tuple(span.phase for span in reading.phases)
-    begun_at = reading.phases[-1].started_at if reading.phases else None
+    begun_at = (phase_since or reading.phases[-1].started_at) if reading.phases else None
     elapsed_s = max(0.0, (now - begun_at).total_seconds()) if begun_at else 0.0
     return _Here(stays, elapsed_s, reading.progress)
 
