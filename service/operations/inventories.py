@@ -43,7 +43,7 @@ async def refresh(control: Control, node: Node) -> Inventory:
         row = await session.get(Node, node.id)
         if row is not None:
             row.inventory = document
-            row.inventory_at = inventory.at
+            row.inventory_at = control.now()  # its age is told by this clock: a node's own may be hours ahead
             complaints = diagnoses.complaints_of_inventory(inventory)
             await diagnoses.reconcile(
                 session, complaints, subject_id=node.id, node_id=node.id, server_id=None, at=inventory.at
