@@ -121,3 +121,17 @@ async def test_a_cut_log_that_only_chatters_does_not_carry_a_frozen_capture(scen
         await scene.see(watch, cpu_ticks=1)
     assert watch.live.thought is not None
     assert watch.live.thought.verdict == "suspected_hung"
+
+
+async def test_a_listener_that_comes_back_is_asked_before_it_is_called_healthy(scene: Scene) -> None:
+    watch = await scene.watch()
+    await become_ready(scene, watch)
+    scene.seconds += 10
+    await scene.see(watch, ListenerOwner.NONE)
+    assert await scene.state() is State.UNREADY
+    scene.seconds += 600
+    await scene.see(watch, ListenerOwner.OURS)
+    assert await scene.state() is State.UNREADY
+    watch.live.note_health(HealthAnswer.OK, 200, scene.now(), scene.now())
+    await scene.turn(watch)
+    assert await scene.state() is State.READY
