@@ -17,7 +17,7 @@ from service.profiles.speculation import speculation_terms
 from service.remote.messages import LaunchFact, LogFact, Watch
 from service.remote.observing import MetricsFact
 from service.remote.ssh import SshConnection
-from service.servers.observation import HealthFact, Observation
+from service.servers.observation import HealthFact, ListenerOwner, Observation
 from service.servers.progress import History
 from service.servers.states import Move, State
 from service.servers.supervision import Facts, decide
@@ -124,6 +124,8 @@ class LaunchWatch:
         live.observed_at = self._control.now()
         live.process = fact.process or live.process
         live.listener = fact.listener or live.listener
+        if live.listener.owner is not ListenerOwner.OURS:
+            live.health = HealthFact()  # who listens again is asked again
         live.effort = fact.effort or live.effort
         live.has_reported = live.has_reported or fact.process is not None
 
