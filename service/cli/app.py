@@ -10,7 +10,16 @@ import typer
 from service.access.roles import Role
 from service.cli.commands import applying, bench, following, nodes, profiles, servers
 from service.cli.commands.groups import OperatorGroup
-from service.cli.options import DEFAULT_URL, GpusOption, JsonOption, ServerArgument, UrlOption, chosen_gpus
+from service.cli.options import (
+    DEFAULT_URL,
+    GpusOption,
+    JsonOption,
+    NodeArgument,
+    ServerArgument,
+    UrlOption,
+    checked_name,
+    chosen_gpus,
+)
 
 app = typer.Typer(
     name="vigil",
@@ -184,7 +193,7 @@ def preflight(
 
 @app.command("draft-rename")
 def draft_rename(  # what an operator may say
-    node: Annotated[str, typer.Argument(help="The name or id of the node.")],
+    node: NodeArgument,
     source: Annotated[str, typer.Argument(help="The draft's directory on the node, or a hub id in its cache.")],
     destination: Annotated[str, typer.Argument(help="The new directory on the node; it must not exist.")],
     *,
@@ -231,7 +240,9 @@ def list_tokens(
 
 @tokens.command("revoke")
 def revoke_token(
-    name: Annotated[str, typer.Argument(help="The name or id of the token.")], *, url: ServiceOption = None
+    name: Annotated[str, typer.Argument(help="The name or id of the token.", callback=checked_name)],
+    *,
+    url: ServiceOption = None,
 ) -> None:
     """Revoke a token for good; at once with --url, in the database within 5 seconds."""
     from service.cli import tokens as command

@@ -1,5 +1,6 @@
 """Options and arguments that several commands have, in one wording."""
 
+import re
 from typing import Annotated
 
 import typer
@@ -8,12 +9,20 @@ from service.cli.completion import nodes, profiles, servers
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 DEFAULT_WAIT_S = 900
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 def _http_url(value: str) -> str:
     if not value.startswith(("http://", "https://")):
         raise typer.BadParameter("an address begins with http:// or https://")
     return value.rstrip("/")
+
+
+def checked_name(value: str) -> str:
+    """Refuse what would be the address of something else: no name is that of the list, `../x` of another resource."""
+    if not _NAME.fullmatch(value):
+        raise typer.BadParameter("a name or an id is of letters, digits, '.', '_' and '-', a letter or digit first")
+    return value
 
 
 UrlOption = Annotated[
@@ -28,9 +37,15 @@ OverrideOption = Annotated[
     typer.Option("--override", metavar="CHECK", help="Launch although this check fails; may be given several times."),
 ]
 GpusOption = Annotated[str | None, typer.Option(help="Indexes or uuids of GPUs, with commas.")]
-ServerArgument = Annotated[str, typer.Argument(help="The name or id of the server.", autocompletion=servers)]
-NodeArgument = Annotated[str, typer.Argument(help="The name or id of the node.", autocompletion=nodes)]
-ProfileArgument = Annotated[str, typer.Argument(help="The name or id of the profile.", autocompletion=profiles)]
+ServerArgument = Annotated[
+    str, typer.Argument(help="The name or id of the server.", autocompletion=servers, callback=checked_name)
+]
+NodeArgument = Annotated[
+    str, typer.Argument(help="The name or id of the node.", autocompletion=nodes, callback=checked_name)
+]
+ProfileArgument = Annotated[
+    str, typer.Argument(help="The name or id of the profile.", autocompletion=profiles, callback=checked_name)
+]
 ServerOption = Annotated[str | None, typer.Option("--server", help="Only of this server.", autocompletion=servers)]
 NodeOption = Annotated[str | None, typer.Option("--node", help="Only of this node.", autocompletion=nodes)]
 ProfileOption = Annotated[str | None, typer.Option("--profile", help="Only of this profile.", autocompletion=profiles)]

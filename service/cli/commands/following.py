@@ -6,15 +6,28 @@ import typer
 
 from service.cli.commands.groups import noun
 from service.cli.completion import servers
-from service.cli.options import DEFAULT_URL, JsonOption, LimitOption, NodeOption, ServerOption, UrlOption
+from service.cli.options import (
+    DEFAULT_URL,
+    JsonOption,
+    LimitOption,
+    NodeOption,
+    ServerOption,
+    UrlOption,
+    checked_name,
+)
 
 operations = noun("What was asked for: how far it has come, and why it failed.")
-OperationArgument = Annotated[str, typer.Argument(help="The id of the operation.")]
+OperationArgument = Annotated[str, typer.Argument(help="The id of the operation.", callback=checked_name)]
 
 
 def logs(
     server: Annotated[
-        str, typer.Argument(help="A server, whose newest launch counts, or a launch's id.", autocompletion=servers)
+        str,
+        typer.Argument(
+            help="A server, whose newest launch counts, or a launch's id.",
+            autocompletion=servers,
+            callback=checked_name,
+        ),
     ],
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the launch has ended.")] = False,
