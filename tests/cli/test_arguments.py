@@ -1,5 +1,7 @@
 """Arguments that are wrong: told by the usage of their command with code 3, before anything is asked of a service."""
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -32,3 +34,28 @@ def test_a_name_never_becomes_another_address(command: tuple[str, ...], name: st
     arguments = [name if part == "NAME" else part for part in command]
     done = CliRunner().invoke(app, [*arguments, "--url", f"http://127.0.0.1:{free_port()}"])
     assert (done.exit_code, "Invalid value" in done.stderr) == (3, True), done.output
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://127.0.0.1:99999", "http://127.0.0.1:x", "http://", "http://a b", "http://a?x=1"]
+)
+@pytest.mark.parametrize("command", [("servers",), ("events",), ("token", "list")], ids=" ".join)
+def test_an_address_that_is_none_is_told(command: tuple[str, ...], url: str) -> None:
+    done = CliRunner().invoke(app, [*command, "--url", url])
+    assert (done.exit_code, "Invalid value for '--url'" in done.stderr) == (3, True), done.output
+
+
+@pytest.mark.parametrize("command", ["serve", "demo"])
+@pytest.mark.parametrize("port", ["-1", "65536", "99999"])
+def test_a_port_that_is_none_is_told(command: str, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Port 99999 was taken for 34463: the kernel keeps sixteen bits of it."""
+    begun = []
+    monkeypatch.setattr("service.cli.serving.serve_until_ended", begun.append)
+    monkeypatch.setattr("service.cli.demo.run", lambda **given: begun.append(given))
+    done = CliRunner().invoke(app, [command, "--port", port])
+    assert (done.exit_code, begun) == (3, []), done.output
+
+
+def test_a_document_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["openapi", str(tmp_path / "nowhere" / "openapi.json")])
+    assert (done.exit_code, done.exception.__class__) == (3, SystemExit), done.output

@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 
 import pytest
+from rich.console import Console
 
 from service.cli import streaming
 from service.cli.asking import Api, Refused, run
 from service.cli.client import Unreachable
 from service.cli.streaming import Event, follow, parse
+from service.cli.waiting import TIMED_OUT, wait
 from tests.contract.vigil import free_port
 
 Answer = Callable[[int, str], bytes]
@@ -72,6 +74,23 @@ async def test_another_server_at_the_address_is_told() -> None:
     async with service(lambda *_: page) as (url, _):
         with pytest.raises(Unreachable, match="not as Vigil does"):
             await Api(url).get("/servers")
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [
+        b"HTTP/1.1 301 Moved Permanently\r\nLocation: https://x/\r\nContent-Length: 0\r\n\r\n",
+        as_json("404 Not Found", {"detail": "Not Found"}),
+        as_json("502 Bad Gateway", ["no problem document"]),
+    ],
+)
+async def test_an_answer_that_is_not_vigil_s_is_no_answer(answered: bytes) -> None:
+    """A redirect passed for done, and an engine's own "not found" for that of a server."""
+    async with service(lambda *_: answered) as (url, _):
+        for asked in (Api(url).get("/servers/x"), anext(follow(url, "/events", params={}, after=None))):
+            with pytest.raises(Unreachable, match="not as Vigil does"):
+                await asked
+        assert await wait(Console(), url=url, server="x", until="ready", timeout_s=0) == TIMED_OUT
 
 
 async def test_a_list_is_read_to_its_end_or_to_its_limit() -> None:
