@@ -19,6 +19,7 @@ from service.cli.options import (
     UrlOption,
     checked_name,
     chosen_gpus,
+    http_url,
 )
 
 app = typer.Typer(
@@ -36,7 +37,10 @@ app.add_typer(servers.app, name="servers")
 app.add_typer(following.operations, name="operations")
 app.add_typer(bench.app, name="bench")
 ServiceOption = Annotated[
-    str | None, typer.Option("--url", help="Through the service there; by default in the database on this machine.")
+    str | None,
+    typer.Option(
+        "--url", callback=http_url, help="Through the service there; by default in the database on this machine."
+    ),
 ]
 
 
@@ -60,7 +64,7 @@ def _(
 @app.command()
 def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on; loopback by default.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port to listen on; 8080 by default.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="The port to listen on; 8080 by default.")] = None,
 ) -> None:
     """Run the service. Settings come from VIGIL_… variables."""
     from service.cli.serving import serve_until_ended
@@ -79,7 +83,7 @@ def serve(
 @app.command()
 def demo(
     *,
-    port: Annotated[int, typer.Option(help="The port to listen on.")] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")] = 8080,
     once: Annotated[
         bool, typer.Option("--once", help="Take the tour and end, with exit code 0 if all went well.")
     ] = False,
@@ -102,8 +106,11 @@ def openapi(
     text = as_text(create_app(Settings()))
     if output is None:
         typer.echo(text, nl=False)
-    else:
+        return
+    try:
         output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"{output} cannot be written: {error.strerror}") from error
 
 
 @app.command()

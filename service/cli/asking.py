@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.cli.client import Unreachable, ask
+from service.cli.client import NotVigil, Unreachable, ask
 from service.cli.output import ExitCode, exit_code_of, note, problem_line
 from service.remote.http import NotConnected
 
@@ -65,6 +65,8 @@ class Api:
         while True:
             try:
                 return await self._ask(method, path, timeout_s=PATIENCE_S, **request)
+            except NotVigil:
+                raise
             except Unreachable as error:
                 if deadline is None and isinstance(error.__cause__, NotConnected):
                     raise
@@ -74,12 +76,9 @@ class Api:
                 await asyncio.sleep(RESEND_EVERY_S)
 
     async def _ask(self, method: str, path: str, *, timeout_s: float = 0, **request: Any) -> Any:
-        try:
-            status, document = await ask(method, self.url, path, timeout_s=timeout_s, **request)
-        except ValueError as error:
-            raise Unreachable(f"{self.url} answers, but not as Vigil does; check --url") from error
+        status, document = await ask(method, self.url, path, timeout_s=timeout_s, **request)
         if status >= _HTTP_ERRORS:
-            raise Refused(status, document if isinstance(document, dict) else {})
+            raise Refused(status, document)
         return document
 
 

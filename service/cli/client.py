@@ -9,8 +9,15 @@ SLACK_S = 15
 """How much longer than the question itself an answer may take."""
 
 
+_REDIRECTS, _HTTP_ERRORS, _SERVER_ERRORS = 300, 400, 500
+
+
 class Unreachable(Exception):
     """The service does not answer at its address."""
+
+
+class NotVigil(Unreachable):
+    """Something else answers there; nothing of what was asked was done."""
 
 
 async def get_json(
@@ -33,6 +40,23 @@ async def ask(method: str, url: str, path: str, *, timeout_s: float = 0, **reque
     try:
         async with open_client(url, headers=headers(), timeout_s=timeout_s + SLACK_S) as client:
             response = await client.request(method, f"/api/v1{path}", **request)
-            return response.status_code, response.json() if response.content else None
+            document = response.json() if response.content else None
     except RequestFailed as error:
         raise Unreachable(f"{url} does not answer: {type(error).__name__}") from error
+    except ValueError as error:
+        raise Unreachable(f"{url} answers, but not as Vigil does") from error
+    check_origin(url, response.status_code, document)
+    return response.status_code, document
+
+
+def check_origin(url: str, status: int, document: Any) -> None:
+    """Raise Unreachable for an answer that Vigil never gives: a redirect, or an error that is no problem document.
+
+    An engine's "not found" must not pass for that of a server, nor a redirect for done. What a proxy says while the
+    service is restarted (502, 503) is worth asking again.
+    """
+    is_problem = isinstance(document, dict) and "code" in document
+    if status >= _SERVER_ERRORS and not is_problem:
+        raise Unreachable(f"{url} answers {status}, but not as Vigil does")
+    if (status >= _HTTP_ERRORS and not is_problem) or _REDIRECTS <= status < _HTTP_ERRORS:
+        raise NotVigil(f"{url} answers {status}, but not as Vigil does")

@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -12,10 +13,23 @@ DEFAULT_WAIT_S = 900
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
-def _http_url(value: str) -> str:
+def http_url(value: str | None) -> str | None:
+    """Return an address that can be asked, without what would stand before the paths of the API."""
+    if value is None:
+        return None
     if not value.startswith(("http://", "https://")):
         raise typer.BadParameter("an address begins with http:// or https://")
+    if not _is_address(value):
+        raise typer.BadParameter("an address is http://HOST:PORT, perhaps with a path: no spaces, '?' or '#'")
     return value.rstrip("/")
+
+
+def _is_address(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        return bool(parts.hostname) and parts.port != 0 and not re.search(r"[\s?#]", value)
+    except ValueError:
+        return False
 
 
 def checked_name(value: str) -> str:
@@ -26,7 +40,7 @@ def checked_name(value: str) -> str:
 
 
 UrlOption = Annotated[
-    str, typer.Option("--url", envvar="VIGIL_URL", callback=_http_url, help="Where the service answers.")
+    str, typer.Option("--url", envvar="VIGIL_URL", callback=http_url, help="Where the service answers.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, in the shapes of the API.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.cli.asking import Refused
-from service.cli.client import Unreachable
+from service.cli.client import Unreachable, check_origin
 from service.cli.credentials import headers
 from service.cli.output import note
 from service.remote.http import RequestFailed, open_client
@@ -118,7 +118,9 @@ async def _answer(url: str, path: str, params: Mapping[str, Any], extra: Mapping
             client.stream("GET", f"/api/v1{path}", params=dict(params)) as response,
         ):
             if response.status_code != _HTTP_OK:
-                raise Refused(response.status_code, _problem(await response.aread()))
+                problem = _problem(await response.aread())
+                check_origin(url, response.status_code, problem)
+                raise Refused(response.status_code, problem)
             yield response
     except RequestFailed as error:
         raise Unreachable(f"{url} does not answer: {type(error).__name__}") from error

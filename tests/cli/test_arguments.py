@@ -49,7 +49,7 @@ def test_an_address_that_is_none_is_told(command: tuple[str, ...], url: str) -> 
 @pytest.mark.parametrize("port", ["-1", "65536", "99999"])
 def test_a_port_that_is_none_is_told(command: str, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Port 99999 was taken for 34463: the kernel keeps sixteen bits of it."""
-    begun = []
+    begun: list[object] = []
     monkeypatch.setattr("service.cli.serving.serve_until_ended", begun.append)
     monkeypatch.setattr("service.cli.demo.run", lambda **given: begun.append(given))
     done = CliRunner().invoke(app, [command, "--port", port])
