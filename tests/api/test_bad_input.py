@@ -202,6 +202,17 @@ async def test_a_node_that_accepts_and_is_silent_answers_within_the_deadline(api
         ("GET", "/operations/op_none"),
         ("POST", "/operations/op_none/cancel"),
         ("GET", "/transitions?server=none"),
+        ("GET", "/servers?node="),  # an unset variable of a script: not the whole fleet
+        ("GET", "/servers?profile="),
+        ("GET", "/transitions?server="),
+        ("GET", "/transitions?node="),
+        ("GET", "/findings?server="),
+        ("GET", "/findings?node="),
+        ("GET", "/operations?server="),
+        ("GET", "/events?server="),
+        ("GET", "/events?node="),
+        ("GET", "/benchmark-runs?server="),
+        ("GET", "/benchmark-runs?profile="),
     ],
 )
 async def test_what_does_not_exist(api: Api, method: str, path: str) -> None:
