@@ -69,8 +69,8 @@ async def list_benchmark_runs(
     """List the runs, newest first, each with the most important numbers of its points of load."""
     async with parts.control.database.read() as session:
         wanted = RunFilter(
-            server_id=(await server_queries.get_server(session, server)).id if server else None,
-            profile_id=(await profile_queries.get_profile(session, profile)).id if profile else None,
+            server_id=(await server_queries.get_server(session, server)).id if server is not None else None,
+            profile_id=(await profile_queries.get_profile(session, profile)).id if profile is not None else None,
             model=model,
             benchmark=benchmark,
             state=state,

@@ -58,8 +58,8 @@ async def follow_events(
     async with parts.control.database.read() as session:
         wanted = Wanted(
             kinds=frozenset(kind) if kind else None,
-            node_id=(await node_queries.get_node(session, node)).id if node else None,
-            server_id=(await server_queries.get_server(session, server)).id if server else None,
+            node_id=(await node_queries.get_node(session, node)).id if node is not None else None,
+            server_id=(await server_queries.get_server(session, server)).id if server is not None else None,
         )
     begin = last_event_id if last_event_id is not None else after
     seat = parts.gate.seats.take(caller_of(request), parts.control.now())

@@ -39,7 +39,7 @@ async def list_operations(
 ) -> Page[OperationPublic]:
     """List the operations, newest first."""
     async with parts.control.database.read() as session:
-        server_id = (await server_queries.get_server(session, server)).id if server else None
+        server_id = (await server_queries.get_server(session, server)).id if server is not None else None
         rows = await history.list_operations(session, page, server_id=server_id, state=state)
         names = await server_queries.names_of(session, {row.server_id for row in rows.items})
     items = [operation_public(row, names[row.server_id]) for row in rows.items]
@@ -110,8 +110,8 @@ async def list_findings(
         rows = await finding_queries.list_findings(
             session,
             page,
-            server_id=(await server_queries.get_server(session, server)).id if server else None,
-            node_id=(await node_queries.get_node(session, node)).id if node else None,
+            server_id=(await server_queries.get_server(session, server)).id if server is not None else None,
+            node_id=(await node_queries.get_node(session, node)).id if node is not None else None,
             is_open=is_open,
         )
     return Page(items=[finding_public(row) for row in rows.items], next_cursor=rows.next_cursor)
@@ -135,8 +135,8 @@ async def list_transitions(
     async with parts.control.database.read() as session:
         wanted = TransitionFilter(
             subject=subject,
-            server_id=(await server_queries.get_server(session, server)).id if server else None,
-            node_id=(await node_queries.get_node(session, node)).id if node else None,
+            server_id=(await server_queries.get_server(session, server)).id if server is not None else None,
+            node_id=(await node_queries.get_node(session, node)).id if node is not None else None,
             launch_id=launch,
             reason=reason,
             since=since,

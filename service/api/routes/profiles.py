@@ -129,7 +129,7 @@ async def get_startup_history(
     """Show how long the starts of a profile took, phase by phase, and how the last one compares."""
     async with parts.control.database.read() as session:
         row = await profile_queries.get_profile(session, profile)
-        node_id = (await node_queries.get_node(session, node)).id if node else None
+        node_id = (await node_queries.get_node(session, node)).id if node is not None else None
         found = await read_starts(session, row.id, node_id=node_id)
         nodes = {item.id: item.name for item in await node_queries.all_nodes(session)}
     return StartupHistory(

@@ -157,8 +157,8 @@ async def list_servers(
     async with parts.control.database.read() as session:
         wanted = ServerFilter(
             state=state,
-            node_id=(await node_queries.get_node(session, node)).id if node else None,
-            profile_id=(await profile_queries.get_profile(session, profile)).id if profile else None,
+            node_id=(await node_queries.get_node(session, node)).id if node is not None else None,
+            profile_id=(await profile_queries.get_profile(session, profile)).id if profile is not None else None,
             contact=contact,
         )
         rows = await parts.recorded_servers.page(session, page, wanted)
