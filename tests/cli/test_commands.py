@@ -90,6 +90,11 @@ def test_a_recipe_that_is_wrong_is_told_by_line(operator: Operator) -> None:
     made = operator.run("profiles", "create", "wrong", "-f", "-", stdin=recipe)
     assert (made.returncode, made.stdout) == (3, "")
     assert made.stderr.startswith("standard input:5: limits.start_s: Input should be greater"), made.stderr
+    short = operator.run("profiles", "create", "wrong", "-f", "-", stdin="python: /p\n")
+    assert short.stderr.splitlines() == [
+        "standard input:1: model_path: Field required",
+        "standard input:1: gpu_count: Field required",
+    ]
 
 
 def test_a_refused_launch_names_the_checks_and_how_to_override_them(operator: Operator) -> None:

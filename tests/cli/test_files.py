@@ -59,6 +59,11 @@ def test_lines_are_those_of_the_keys(tmp_path: Path) -> None:
         ),
         ("a: .nan\n", ["fleet.yaml: it holds what JSON has no word for"]),
         ("a: &x [*x]\n", ["fleet.yaml: it "]),
+        ("servers:\n  chat:\n    node: y\n", ["fleet.yaml:2: servers.chat.profile: Field required"]),
+        (
+            "nodes:\n  a:\n    address: a\n    user: b\n    credential:\n      kind: key_file\n",
+            ["fleet.yaml:5: nodes.a.credential.path: Field required"],
+        ),
         ("- a\n", ["fleet.yaml:1: Input should be a valid dictionary"]),
         ("nods: {}\n", ["fleet.yaml:1: nods: Extra inputs are not permitted"]),
         (
