@@ -13,6 +13,8 @@ STDIN = "-"
 MAX_BYTES = 2**22
 MAX_FIELDS = 100_000
 """More than a file of that size can name, unless its aliases multiply."""
+_MISSING = "Field required"
+"""What pydantic says of a field that is not there, here as in the answers of the service."""
 Place = tuple[Hashable, ...]
 
 
@@ -45,13 +47,15 @@ class Parsed:
     def message(self, place: Sequence[Hashable], text: str) -> str:
         """Return `text` with the file, the line and the field that it is about.
 
-        Parts of `place` that the file does not have are left out, so the line is that of what surrounds them.
+        Parts of `place` that the file does not have are left out, so the line is that of what surrounds them; a field
+        that is missing is named nevertheless.
         """
         known: Place = ()
         for part in place:
             if (*known, part) in self.lines:
                 known = (*known, part)
-        field = ".".join(str(part) for part in known)
+        named = (*known, *place[-1:]) if text == _MISSING else known
+        field = ".".join(str(part) for part in named)
         return f"{self.name}:{self.lines[known]}: {field + ': ' if field else ''}{text}"
 
 
