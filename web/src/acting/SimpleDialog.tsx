@@ -23,7 +23,9 @@ interface Props {
 }
 
 export function SimpleDialog({ title, wish, confirmation, verb, said, onClose, onDone, children }: Props): JSX.Element {
-  const [isConfirmed, setConfirmed] = useState(confirmation === null);
+  // What is interrupted may come only while the dialog is open: nobody has confirmed it then.
+  const [isConfirmed, setConfirmed] = useState(false);
+  const isClear = isConfirmed || confirmation === null;
   const sending = useSending(wish, () => {
     announce(said);
     void readFleet();
@@ -40,7 +42,7 @@ export function SimpleDialog({ title, wish, confirmation, verb, said, onClose, o
         <button type="button" onClick={onClose}>
           Leave it
         </button>
-        <button type="button" className="danger" disabled={!isConfirmed || sending.isUnderWay} onClick={() => void sending.go()}>
+        <button type="button" className="danger" disabled={!isClear || sending.isUnderWay} onClick={() => void sending.go()}>
           {verb}
         </button>
       </div>
