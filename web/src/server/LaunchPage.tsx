@@ -13,10 +13,17 @@ import { Page } from "../ui/Page";
 import { clock } from "../ui/words";
 import { Cause } from "./Failure";
 import { LaunchView } from "./LaunchView";
+import { againWhileStarting } from "./stays";
 import { WarnedBefore } from "./WarnedBefore";
 
 export default function LaunchPage({ id }: { id: string }): JSX.Element {
-  const launch = useResource(id, () => answerOf(api.GET("/api/v1/launches/{launch}", { params: { path: { launch: id } } })));
+  // As long as it is the newest of a server, what happens to that server happens to it.
+  const current = useStore(fleet, (value) => [...(value.servers?.values() ?? [])].find((item) => item.launch?.id === id));
+  const launch = useResource(
+    `${id} ${current?.state_since_at ?? ""} ${current?.verdict?.verdict ?? ""}`,
+    () => answerOf(api.GET("/api/v1/launches/{launch}", { params: { path: { launch: id } } })),
+    { againAfterMs: againWhileStarting, keepAs: id },
+  );
   const name = launch.value?.server;
   const server = useStore(fleet, (value) => (name ? value.servers?.get(name) : undefined));
   const title = launch.value ? `Launch ${launch.value.number} of ${launch.value.server}` : "Launch";

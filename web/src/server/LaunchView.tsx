@@ -23,7 +23,7 @@ export function LaunchView({ launch, server }: Props): JSX.Element {
         <div className="launch">
           <section className="card stack launch-phases" aria-labelledby="phases">
             <h2 id="phases">Launch {value.number}: where the time goes</h2>
-            <Timeline launch={value} usual={usual} eta={server?.eta ?? null} />
+            <Timeline launch={value} usual={usual} eta={server?.launch?.id === value.id ? server.eta : null} />
             <LaunchFacts launch={value} />
           </section>
           <LogView key={value.id} launchId={value.id} />

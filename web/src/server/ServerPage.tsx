@@ -2,7 +2,7 @@
 import { useEffect, useRef, type JSX } from "react";
 
 import { api, answerOf } from "../api/client";
-import type { Launch, Server } from "../api/types";
+import type { Server } from "../api/types";
 import { ServerActions } from "../acting/ServerActions";
 import { ServerHistory } from "../history/ServerHistory";
 import { fleet, readFleet } from "../live/fleet";
@@ -21,8 +21,7 @@ import { Tabs } from "../ui/Tabs";
 import { plain } from "../ui/words";
 import { LaunchView } from "./LaunchView";
 import { Now } from "./Now";
-
-const WATCH_EVERY_MS = 1_000;
+import { againWhileStarting } from "./stays";
 
 interface Props {
   name: string;
@@ -97,7 +96,7 @@ function Present({ server }: { server: Server }): JSX.Element {
   const launch = useResource(
     key,
     () => answerOf(api.GET("/api/v1/launches/{launch}", { params: { path: { launch: id! } } })),
-    { againAfterMs: (value) => (isGoingOn(value) ? WATCH_EVERY_MS : null), keepAs: id },
+    { againAfterMs: againWhileStarting, keepAs: id },
   );
   return (
     <>
@@ -111,10 +110,6 @@ function Present({ server }: { server: Server }): JSX.Element {
       )}
     </>
   );
-}
-
-function isGoingOn(launch: Launch | undefined): boolean {
-  return launch === undefined || (launch.ready_at === null && launch.ended_at === null);
 }
 
 /** Says what matters as it changes, to who listens instead of looking: not the progress, which never rests. */

@@ -12,13 +12,23 @@ export interface Stay {
   isDone: boolean;
 }
 
+const WATCH_EVERY_MS = 1_000;
+
+/** How long after a reading of a launch the next comes: never, once it is ready or has ended. */
+export function againWhileStarting(launch: Launch | undefined): number | null {
+  return launch === undefined || isStarting(launch) ? WATCH_EVERY_MS : null;
+}
+
+function isStarting(launch: Launch): boolean {
+  return launch.ready_at === null && launch.ended_at === null;
+}
+
 /** Serving is no part of a start; the last stay lasts until now while the launch is starting. */
 export function staysOf(launch: Launch, now: number): Stay[] {
-  const isStarting = launch.ready_at === null && launch.ended_at === null;
   const last = launch.timeline.length - 1;
   return launch.timeline
     .map((stay, index) => {
-      const isNow = isStarting && index === last;
+      const isNow = isStarting(launch) && index === last;
       const end = stay.ended_at ?? (isNow ? now : (launch.ready_at ?? launch.ended_at));
       const length = stay.started_at && end ? Math.max(0, secondsBetween(stay.started_at, end)) : null;
       return { phase: stay.phase, progress: stay.progress, seconds: length, isNow, isDone: index < last };
