@@ -18,8 +18,9 @@ interface Props {
 export function MapField({ kind, title, item, value, onChange }: Props): JSX.Element {
   const [name, setName] = useState("");
   const add = (): void => {
-    if (name.trim() === "" || name in value) return;
-    onChange({ ...value, [name.trim()]: kind === "groups" ? {} : kind === "values" ? true : "" });
+    const key = name.trim();
+    if (key === "" || Object.hasOwn(value, key)) return;
+    onChange({ ...value, [key]: kind === "groups" ? {} : kind === "values" ? true : "" });
     setName("");
   };
   const remove = (key: string): void => onChange(Object.fromEntries(Object.entries(value).filter(([other]) => other !== key)));

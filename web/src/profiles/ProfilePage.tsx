@@ -16,6 +16,7 @@ import { Loaded } from "../ui/Loaded";
 import { Page } from "../ui/Page";
 import { TroubleNote } from "../ui/TroubleNote";
 import { cleaned } from "./clean";
+import { schemaOf } from "./schema";
 import { SchemaForm } from "./SchemaForm";
 
 export default function ProfilePage({ name }: { name: string | null }): JSX.Element {
@@ -40,7 +41,7 @@ export default function ProfilePage({ name }: { name: string | null }): JSX.Elem
 function Editor({ known, onSaved }: { known: Profile | null; onSaved?: () => void }): JSX.Element {
   const [name, setName] = useState(known?.name ?? "");
   const [draft, setDraft] = useState<Record<string, unknown>>(known?.recipe ?? {});
-  const recipe = cleaned(draft) as Recipe;
+  const recipe = cleaned(draft, schemaOf("Profile")) as Recipe;
   const wish = known ? updateProfileWish(known.name, { recipe }) : newProfileWish({ name, recipe });
   const sending = useSending<Profile>(wish, (saved) => {
     announce(`${saved.name} version ${saved.version} written`);

@@ -12,7 +12,13 @@ test("values go to text and back", () => {
 });
 
 test("what was left empty is left out, so that the service's default holds", () => {
-  expect(cleaned({ a: "", b: undefined, c: 0, d: { e: "", f: null } })).toEqual({ c: 0, d: { f: null } });
+  const written = { python: "", model_path: undefined, gpu_count: 0, limits: { start_s: "", hang_after_s: null } };
+  expect(cleaned(written, schemaOf("Profile"))).toEqual({ gpu_count: 0, limits: { hang_after_s: null } });
+});
+
+test("what is empty in a map was written so", () => {
+  const written = { env: { A: "" }, server_args: { b: "" }, secret_env: { C: { env: "C", file: "" } } };
+  expect(cleaned(written, schemaOf("Profile"))).toEqual({ ...written, secret_env: { C: { env: "C" } } });
 });
 
 test("every field of a profile has a kind that the form can show", () => {
