@@ -1,4 +1,5 @@
 // Why something could not be read or done, in the service's own words, with its remedy.
+// Where nothing can be read again from here, it is an action that failed.
 import type { JSX } from "react";
 
 import { Refusal, type Trouble } from "../api/problem";
@@ -15,7 +16,14 @@ export function TroubleNote({ trouble, onRetry }: Props): JSX.Element {
   return (
     <Note tone={isForbidden ? "warning" : "failure"} title={isForbidden ? "Your token may not do this" : trouble.message} isAlert>
       {isForbidden && <p>{problem.detail}</p>}
-      {problem ? <p>{problem.remedy}</p> : <p>It is tried again by itself. Look whether the service runs and can be reached.</p>}
+      {problem ? (
+        <p>{problem.remedy}</p>
+      ) : (
+        <p>
+          {!onRetry && "Nobody knows whether it was done. Do it again: it has the same key, and is done once. "}
+          Look whether the service runs and can be reached.
+        </p>
+      )}
       {problem && (
         <p className="small muted">
           <code>{problem.code}</code>
