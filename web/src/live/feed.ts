@@ -68,7 +68,8 @@ export class Feed {
   }
 }
 
-function pause(ms: number, signal: AbortSignal): Promise<void> {
+/** Waits, or until it is given up. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms * (0.75 + Math.random() / 2));
     signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });

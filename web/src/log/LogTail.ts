@@ -1,13 +1,14 @@
 // Reads the log of one launch: all of it where it is small, else its end; then follows it.
 import { open } from "../api/client";
 import { asTrouble, type Trouble } from "../api/problem";
-import { Feed } from "../live/feed";
+import { Feed, pause } from "../live/feed";
 import { Store } from "../live/store";
 import { Lines } from "./lines";
 
 const WHOLE_BYTES = 4 * 1_048_576;
 const TAIL_LINES = 5_000;
 const DRAW_EVERY_MS = 100;
+const AGAIN_AFTER_MS = 2_000;
 
 export interface LogPicture {
   lines: Lines;
@@ -37,14 +38,18 @@ export class LogTail {
     if (this.#timer !== null) clearTimeout(this.#timer);
   }
 
+  /** Goes on until it is closed: what cannot be read now, as without contact to the node, is read later. */
   async start(): Promise<void> {
-    this.picture.set(emptyPicture());
-    try {
-      const offset = await this.#readPast();
-      await this.#follow(offset);
-    } catch (error) {
-      if (this.#ending.signal.aborted) return;
-      this.picture.update({ state: "lost", trouble: asTrouble(error) });
+    while (!this.#ending.signal.aborted) {
+      this.picture.set({ ...emptyPicture(), trouble: this.picture.get().trouble });
+      try {
+        await this.#follow(await this.#readPast());
+        return;
+      } catch (error) {
+        if (this.#ending.signal.aborted) return;
+        this.picture.update({ state: "lost", trouble: asTrouble(error) });
+      }
+      await pause(AGAIN_AFTER_MS, this.#ending.signal);
     }
   }
 
