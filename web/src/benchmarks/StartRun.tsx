@@ -19,6 +19,7 @@ import { TroubleNote } from "../ui/TroubleNote";
 import "./StartRun.css";
 
 const REPEATS = 5;
+const MOST_REPEATS = 50; // as openapi.json says
 
 export function StartRun(): JSX.Element {
   const servers = useStore(fleet, (value) => value.servers);
@@ -71,7 +72,7 @@ export function StartRun(): JSX.Element {
           <input
             type="number"
             min={1}
-            max={100}
+            max={MOST_REPEATS}
             required
             value={repeats}
             onChange={(event) => setRepeats(event.target.valueAsNumber || 1)}
