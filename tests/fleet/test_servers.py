@@ -222,3 +222,24 @@ async def test_a_restart_may_move_to_another_version_of_the_profile(world: World
     assert third["profile_version"] == 2
     launch = await world.get(f"/launches/{third['launch']['id']}")
     assert "--mem-fraction-static" in launch["argv"]
+
+
+@pytest.mark.parametrize(
+    ("query", "place"), [("?contains=HTTP", "0"), ("?tail=5", "0"), ("", "abc"), ("", "-1"), ("", "9" * 30)]
+)
+async def test_a_log_that_cannot_be_followed_so_is_refused(world: World, query: str, place: str) -> None:
+    """All of it was sent, though only some lines were asked for, or those behind a place that is none."""
+    server = await world.bring_up()
+    path = f"/api/v1/launches/{server['launch']['id']}/log{query}"
+    async with asyncio.timeout(10):
+        refused = await world.api.http.get(path, headers={"Accept": "text/event-stream", "Last-Event-ID": place})
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
+
+
+async def test_a_remedy_fits_what_was_asked(world: World) -> None:
+    await world.bring_up()
+    operation = (await world.get("/operations?server=one"))["items"][0]["id"]
+    ended = await world.post(f"/operations/{operation}/cancel", expect=409)
+    assert (ended["code"], "stop or launch" in ended["remedy"]) == ("illegal_move", False)
+    absent = await world.post("/servers/one/restart", {"version": 9}, expect=404)
+    assert absent["detail"] == "profile 'one-profile' has no version 9"
