@@ -41,7 +41,8 @@ async def get_profile_version(session: AsyncSession, profile_id: str, number: in
     )
     version = (await session.execute(query)).scalar_one_or_none()
     if version is None:
-        raise NotFound(f"profile {profile_id!r} has no version {number}")
+        profile = await session.get_one(Profile, profile_id)
+        raise NotFound(f"profile {profile.name!r} has no version {number}")
     return version
 
 

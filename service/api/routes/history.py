@@ -76,7 +76,7 @@ async def cancel_operation(
     async def act(session: AsyncSession) -> Answer:
         row = await history.get_operation(session, operation)
         if row.state is not OperationState.RUNNING:
-            raise IllegalMove(f"operation {row.id} has ended: {row.state}")
+            raise IllegalMove(f"operation {row.id} has ended: {row.state}", remedy="There is nothing left to cancel.")
         server = await session.get_one(Server, row.server_id)
         match row.kind:
             case OperationKind.LAUNCH | OperationKind.RESTART:
@@ -84,7 +84,9 @@ async def cancel_operation(
             case OperationKind.BENCHMARK:
                 follow = await benchmarking.accept_cancel(session, row, at=parts.control.now())
             case _:
-                raise IllegalMove(f"a {row.kind} cannot be canceled: it would leave the server in between")
+                raise IllegalMove(
+                    f"a {row.kind} cannot be canceled: it would leave the server in between", remedy="Wait for its end."
+                )
         return Answer(
             status.HTTP_202_ACCEPTED,
             operation_public(follow, server.name),

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from service.access.roles import Role
@@ -79,10 +79,22 @@ async def read_launch_log(
         str | None, Query(min_length=1, max_length=200, description="Only lines with this text.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_LOG_BYTES, description="At most so many bytes.")] = MAX_LOG_BYTES,
+    last_event_id: Annotated[
+        int | None,
+        Header(
+            alias="Last-Event-ID", ge=0, le=MOST_BYTES, description="Follow from here on, where no offset is given."
+        ),
+    ] = None,
 ) -> Response:
-    """Read the log of a launch from its node, at most 1 MiB at once; the whole log by default, from its beginning."""
+    """Read the log of a launch from its node, at most 1 MiB at once; the whole log by default, from its beginning.
+
+    What is followed is followed whole: `tail` and `contains` are for a log that is read.
+    """
+    follows = EVENT_STREAM in request.headers.get("accept", "")
     if offset is not None and tail is not None:
         raise InvalidInput("give offset or tail, not both")
+    if follows and (tail is not None or contains is not None):
+        raise InvalidInput("tail and contains cannot be followed: read them first, then follow from X-Log-Next-Offset")
     row, _, node = await _load(parts, launch)
     if row.files_removed_at is not None:
         removed = f"the log of launch {row.id} was removed from node {node.name} at {to_text(row.files_removed_at)}"
@@ -90,18 +102,13 @@ async def read_launch_log(
             removed, remedy="Set VIGIL_KEEP_LAUNCH_FILES_DAYS to keep the logs of later launches for longer."
         )
     remote = await parts.control.node_session(node)
-    if EVENT_STREAM in request.headers.get("accept", ""):
-        start = offset if offset is not None else _last_event(request)
+    if follows:
+        start = offset if offset is not None else last_event_id
         seat = parts.gate.seats.take(caller_of(request), parts.control.now())
         return HeldStream(follow(parts.control, remote, row, start=start), seat)
     part = await remote.read_log(row.id, offset=offset or 0, tail_lines=tail, contains=contains, limit_bytes=limit)
     headers = {"X-Log-Next-Offset": str(part.next_offset), "X-Log-Size": str(part.size)}
     return Response(part.data, media_type="text/plain; charset=utf-8", headers=headers)
-
-
-def _last_event(request: Request) -> int | None:
-    text = request.headers.get("last-event-id", "")
-    return int(text) if text.isdecimal() else None
 
 
 async def _load(parts: Parts, launch: str) -> tuple[Launch, Server, Node]:
