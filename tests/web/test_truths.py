@@ -120,3 +120,21 @@ async def test_a_run_is_offered_with_no_more_repeats_than_the_service_takes(stag
     await screen.open("benchmarks")
     wanted = f"{most['properties']['repeats']['maximum']:.0f}"
     await expect(screen.page.get_by_label("Repeats")).to_have_attribute("max", wanted)
+
+
+async def test_what_was_overridden_for_one_launch_is_not_for_another(stage: Stage, screen: Screen) -> None:
+    """The tick that somebody set for the failed check of one profile stood at that of the next."""
+    for name in ("first", "second"):
+        recipe = {**stage.recipe(), "model_path": f"/nowhere/{name}"}
+        await stage.post("/profiles", {"name": name, "recipe": recipe}, expect=201)
+    page = screen.page
+    await screen.open("place", "first")
+    await page.get_by_label("Name of the server").fill("mine")
+    await page.get_by_label("Node").select_option("atlas")
+    override = page.get_by_label("Launch although model_path fails")
+    await page.get_by_role("button", name="Check before the launch").click()
+    await override.check()
+    await page.get_by_label("Profile").select_option("second")
+    await page.get_by_role("button", name="Check before the launch").click()
+    await screen.sees("/nowhere/second")
+    await expect(override).not_to_be_checked()
