@@ -18,15 +18,18 @@ export interface Checked {
 
 /** Checks whenever the wish changes; with null nothing is checked. */
 export function usePreflight(wish: PreflightWish | null): Checked {
-  const [chosen, setChosen] = useState<CheckCode[]>([]);
-  const report = useResource(wish && JSON.stringify(wish), () => answerOf(api.POST("/api/v1/preflights", { body: wish! })));
+  const of = wish && JSON.stringify(wish);
+  const [choice, setChoice] = useState<{ of: string | null; codes: CheckCode[] }>({ of, codes: [] });
+  // What somebody knows better of one launch says nothing of another, though the same check fails.
+  const chosen = choice.of === of ? choice.codes : [];
+  const report = useResource(of, () => answerOf(api.POST("/api/v1/preflights", { body: wish! })));
   const fails = (report.value?.checks ?? []).filter((check) => check.outcome === "fail").map((check) => check.code);
   const overridden = fails.filter((code) => chosen.includes(code));
   return {
     report,
     overridden,
     override: (code, isOverridden) =>
-      setChosen((before) => (isOverridden ? [...before, code] : before.filter((other) => other !== code))),
+      setChoice({ of, codes: isOverridden ? [...chosen, code] : chosen.filter((other) => other !== code) }),
     isClear: report.value !== undefined && overridden.length === fails.length,
   };
 }
