@@ -136,3 +136,25 @@ async def test_who_is_cancelled_while_it_writes_for_others_loses_none_of_theirs(
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(result) for result in results] == [asyncio.CancelledError] * 2 + [type(None)] * 2
     assert sorted(await met(database)) == ["nd_2", "nd_3"]
+
+
+async def test_who_is_cancelled_while_another_writes_for_it_fails_nobody(database: CountingDatabase) -> None:
+    """As when a node is deleted while its contact is being written with those of others."""
+    nodes = await nodes_of(database, 4)
+    book = ContactBook(database)
+    database.gate = asyncio.Event()
+    tasks = [asyncio.create_task(book.note(node, Contact.OK, at=NOW)) for node in nodes]
+    await asyncio.sleep(0.05)
+    tasks[0].cancel()  # the second now writes for itself and the other two
+    await asyncio.sleep(0.05)
+    tasks[2].cancel()
+    await asyncio.sleep(0.05)
+    database.gate.set()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(result) for result in results] == [
+        asyncio.CancelledError,
+        type(None),
+        asyncio.CancelledError,
+        type(None),
+    ]
+    assert set(await met(database)) >= {"nd_1", "nd_3"}
