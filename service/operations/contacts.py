@@ -65,7 +65,7 @@ class ContactBook:
             notes[0].failure = failure
         for note in notes:
             note.is_settled = True
-            self._notes.remove(note)
+        self._notes = [note for note in self._notes if not note.is_settled]  # who was cancelled took its own away
 
     async def _write(self, notes: Sequence[_Note]) -> None:
         """Write notes in one transaction; their transitions go to the database together at its end."""
