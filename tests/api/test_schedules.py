@@ -118,6 +118,21 @@ async def test_a_turn_that_nobody_was_there_for_is_told_and_not_made_up_for(plac
     assert datetime.fromisoformat(found["next_at"]) > datetime.now(UTC)
 
 
+async def test_a_turn_that_the_clock_came_too_late_for_is_told_as_missed(placed: Api, timetable: Timetable) -> None:
+    """As on a machine that was suspended: the scheduler passes the turn over, and says so to nobody but itself."""
+    _, made = await placed.call("POST", "/schedules", NIGHTLY)
+    await until(placed, lambda item: item["next_at"])
+    control = placed.parts.control
+    await ScheduleWatch(control, placed.parts.runner, timetable).match_jobs()
+    missed_at = datetime.now(UTC) - timedelta(minutes=3)
+    async with control.database.write() as session:
+        await schedules.note_next(session, made["id"], missed_at)
+    timetable._scheduler.modify_job(f"schedule {made['id']}", next_run_time=missed_at)
+    found = await until(placed, lambda item: item["last_skip"])
+    assert found["last_skip"] == "missed"
+    assert datetime.fromisoformat(found["next_at"]) > datetime.now(UTC)
+
+
 async def test_a_paused_schedule_has_no_job(placed: Api, timetable: Timetable) -> None:
     _, made = await placed.call("POST", "/schedules", NIGHTLY)
     watch = ScheduleWatch(placed.parts.control, placed.parts.runner, timetable)
