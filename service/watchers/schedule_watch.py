@@ -28,24 +28,22 @@ class ScheduleWatch:
         """The cron and time zone of each schedule that has a job."""
 
     async def run(self) -> None:
-        """Note what was missed while nobody kept the time, then keep it, for ever."""
-        is_first = True
+        """Keep the time for ever, and note what was missed while nobody did."""
         while True:
             seen = self._control.changes.count(SCHEDULES_CHANGED)
             try:
-                await self.match_jobs(is_first=is_first)
+                await self.match_jobs()
             except Exception:  # noqa: BLE001  without it no turn would ever come again
                 _events.failure("schedules_not_matched")
                 await asyncio.sleep(RETRY_S)
                 continue
-            is_first = False
             await self._control.changes.wait([SCHEDULES_CHANGED], after=seen, timeout_s=None)
 
-    async def match_jobs(self, *, is_first: bool = False) -> None:
+    async def match_jobs(self) -> None:
         """Give each schedule its job, take away the jobs of those that are paused or gone, and note what is due when.
 
         The time noted is compared with the job's own each time: a schedule that was paused and resumed since the last
-        look has lost the one and kept the other.
+        look has lost the one and kept the other. One that went by was missed: the service or its machine stood still.
         """
         async with self._control.database.read() as session:
             wanted = {schedule.id: schedule for schedule in await schedules.kept_schedules(session)}
@@ -61,8 +59,7 @@ class ScheduleWatch:
             return
         async with self._control.database.write() as session:
             for schedule in unlike:
-                if is_first:
-                    await scheduling.note_missed(session, schedule, now=self._control.now())
+                await scheduling.note_missed(session, schedule, now=self._control.now())
                 await schedules.note_next(session, schedule.id, due[schedule.id])
 
     async def _take_turn(self, schedule_id: str) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from apscheduler.events import EVENT_JOB_MISSED, JobExecutionEvent
 from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
 
 from service.benchmarks.cron import Cron
 from service.logs import EventLog
+from service.operations.changes import SCHEDULES_CHANGED
 from service.operations.control import Control
 from service.operations.live import LiveJob
 
@@ -28,6 +30,7 @@ class Timetable:
         self._scheduler = AsyncIOScheduler(
             job_defaults={"misfire_grace_time": _LATE_BY_S, "coalesce": True, "max_instances": 1}
         )
+        self._scheduler.add_listener(self._tell_missed, EVENT_JOB_MISSED)
 
     def every(self, seconds: float, name: str, job: Callable[[], Awaitable[object]], *, is_vital: bool = True) -> None:
         """Have a job done every so many seconds; without a vital one the service does not do its work."""
@@ -37,7 +40,7 @@ class Timetable:
     def by_cron(self, cron: Cron, zone: ZoneInfo, name: str, job: Callable[[], Awaitable[object]]) -> None:
         """Have a job done at the times of a cron, in the place of an earlier one of this name.
 
-        One that is late by a minute or more is not done at all.
+        One that is late by a minute or more is not done at all; then SCHEDULES_CHANGED is published.
         """
         fields = {"minute": cron.minutes, "hour": cron.hours, "day": cron.days, "month": cron.months}
         trigger = CronTrigger(
@@ -65,6 +68,10 @@ class Timetable:
     def close(self) -> None:
         """Begin no job any more; those that run are cut off."""
         self._scheduler.shutdown(wait=False)
+
+    def _tell_missed(self, event: JobExecutionEvent) -> None:
+        _events.warning("job_missed", job=event.job_id)
+        self._control.changes.publish(SCHEDULES_CHANGED)
 
     async def _run(self, name: str, job: Callable[[], Awaitable[object]]) -> None:
         if await self._run_once(name, job):

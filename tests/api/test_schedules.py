@@ -109,7 +109,7 @@ async def test_a_turn_that_nobody_was_there_for_is_told_and_not_made_up_for(plac
     missed_at = datetime.now(UTC) - timedelta(hours=3)
     async with control.database.write() as session:
         await schedules.note_next(session, made["id"], missed_at)
-    await ScheduleWatch(control, placed.parts.runner, timetable).match_jobs(is_first=True)
+    await ScheduleWatch(control, placed.parts.runner, timetable).match_jobs()
     found = await get(placed, "/schedules/nightly")
     assert found["last_skip"] == "missed"
     assert datetime.fromisoformat(found["last_at"]) == missed_at.replace(
