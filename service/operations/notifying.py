@@ -198,10 +198,14 @@ async def _is_full(control: Control, webhook: Webhook) -> bool:
 
 
 async def _keep(control: Control, webhook: Webhook, rows: Sequence[dict[str, Any]]) -> None:
+    """Keep deliveries and how far was looked; nothing of a webhook that was deleted meanwhile: nobody would send it."""
     async with control.database.write() as session:
-        if rows:
-            await session.execute(insert(WebhookDelivery), list(rows))
-        await session.execute(
-            update(Webhook).where(col(Webhook.id) == webhook.id).values(event_id=webhook.event_id),
+        changed = await session.execute(
+            update(Webhook)
+            .where(col(Webhook.id) == webhook.id, col(Webhook.deleted_at).is_(None))
+            .values(event_id=webhook.event_id)
+            .returning(col(Webhook.id)),
             execution_options={"synchronize_session": False},
         )
+        if rows and changed.scalar_one_or_none() is not None:
+            await session.execute(insert(WebhookDelivery), list(rows))
