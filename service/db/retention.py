@@ -147,9 +147,7 @@ async def old_rows(session: AsyncSession, kind: History, bound: Bound, *, after:
         is_old = kind.key < select(func.max(kind.key)).where(kind.at < bound.before).scalar_subquery()
     if bound.floor is not None:
         is_old = or_(is_old, kind.key < bound.floor)
-    query: Select[Any] = select(kind.key).where(is_old, kind.may_go(), kind.key < newest)
-    if kind is RESULT_FILES:
-        query = query.join(BenchmarkRun, col(BenchmarkRun.id) == col(BenchmarkFile.run_id))
+    query = _that_may_go(kind).where(is_old, kind.key < newest)
     if after is not None:
         query = query.where(kind.key > after)
     keys: Sequence[Any] = (await session.execute(query.order_by(kind.key).limit(kind.batch))).scalars().all()
@@ -157,9 +155,10 @@ async def old_rows(session: AsyncSession, kind: History, bound: Bound, *, after:
 
 
 async def remove_rows(session: AsyncSession, kind: History, keys: Sequence[Any]) -> None:
-    """Delete rows by key."""
+    """Delete rows by key; not one that may go no more, as a delivery that was asked for again since the look."""
+    going = _that_may_go(kind).where(kind.key.in_(keys))
     await session.execute(
-        delete(kind.table).where(kind.key.in_(keys)), execution_options={"synchronize_session": False}
+        delete(kind.table).where(kind.key.in_(going)), execution_options={"synchronize_session": False}
     )
 
 
@@ -248,6 +247,14 @@ async def remove_launches(session: AsyncSession, launch_ids: Sequence[str]) -> N
         delete(Launch).where(col(Launch.id).in_(launch_ids)),
     ):
         await session.execute(query, execution_options={"synchronize_session": False})
+
+
+def _that_may_go(kind: History) -> Select[Any]:
+    """Select the keys of the rows that may go at all."""
+    query: Select[Any] = select(kind.key).where(kind.may_go())
+    if kind is RESULT_FILES:
+        query = query.join(BenchmarkRun, col(BenchmarkRun.id) == col(BenchmarkFile.run_id))
+    return query
 
 
 def _of_nodes_in_contact(table: type[Launch] | type[BenchmarkRun]) -> Select[Any]:
