@@ -22,6 +22,8 @@ READ_AT_ONCE = 500
 PAUSE_S = 0.1
 """Between two reads of what is new: what comes in between is told together, after a quiet time at once."""
 RETRY_S = 1.0
+LOOK_S = 10.0
+"""It is looked this often though nobody says that something was written: who wrote may be cut off as he commits."""
 _events = EventLog("operations")
 
 
@@ -133,10 +135,10 @@ class EventFeed:
                 return False
 
     async def _follow(self) -> None:
-        """Read what is new whenever something was written; a fault is logged, and it goes on."""
+        """Read what is new whenever something was written, and now and then; a fault is logged, and it goes on."""
         seen = -1
         while True:
-            await self._changes.wait([EVENTS_WRITTEN], after=seen, timeout_s=None)
+            await self._changes.wait([EVENTS_WRITTEN], after=seen, timeout_s=LOOK_S)
             seen = self._changes.count(EVENTS_WRITTEN)
             try:
                 await self._read_new()

@@ -51,7 +51,7 @@ async def test_an_event_whose_teller_was_cut_off_at_the_commit_is_told_all_the_s
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is in the database, and nobody was woken for it."""
-    monkeypatch.setattr("service.operations.event_feed.LOOK_S", 0.05, raising=False)
+    monkeypatch.setattr("service.operations.event_feed.LOOK_S", 0.05)
     migrating.upgrade(url := f"sqlite+aiosqlite:///{tmp_path / 'cut.db'}")
     control = Control(Settings(state_dir=tmp_path), database := Database(url), Connections())
     node = Node(
