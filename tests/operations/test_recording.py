@@ -127,3 +127,17 @@ async def test_no_complaint_is_written_only_where_one_must_end(control: Control,
     assert finding.ended_at == NOW
     await say()
     assert database.write_count == 2
+
+
+@pytest.mark.parametrize("change", [{"state": State.STOPPED}, {"launch_id": "ln_9"}])
+async def test_no_complaint_begins_of_a_launch_that_ended_meanwhile(
+    control: Control, database: CountingDatabase, change: dict[str, object]
+) -> None:
+    """Its findings were ended with it: nobody would ever end this one."""
+    async with database.read() as session:
+        server = await session.get_one(Server, "sv_0")
+    async with database.write() as session:
+        (await session.get_one(Server, "sv_0")).sqlmodel_update(change)
+    await recording.record_complaints(control, server, "ln_0", [COMPLAINT], undecided=frozenset(), at=NOW)
+    async with database.read() as session:
+        assert (await session.execute(select(Finding))).scalars().all() == []
