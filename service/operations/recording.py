@@ -18,7 +18,7 @@ from service.operations.control import Control
 from service.operations.verdicts import VerdictWatch
 from service.servers.observation import Observation
 from service.servers.operation import OperationKind, OperationState
-from service.servers.states import Move, State
+from service.servers.states import SERVING_STATES, Move, State
 from service.sglang.failures import Diagnosis
 from service.sglang.phases import Phase
 from service.sglang.startup_log import LogReading, Progress
@@ -129,13 +129,17 @@ async def record_complaints(
     """Keep what a serving engine complains of as findings with a beginning and an end.
 
     Nothing is written when there is nothing to say and nothing to end, as of most servers when their watch begins:
-    a thousand of them would keep other writers waiting.
+    a thousand of them would keep other writers waiting. Nor of a launch that was stopped meanwhile: its findings were
+    ended with it.
     """
     if not complaints:
         async with control.database.read() as session:
             if not await finding_queries.open_findings(session, launch_id):
                 return
     async with control.database.write() as session:
+        row = await session.get_one(Server, server.id)
+        if row.launch_id != launch_id or row.state not in SERVING_STATES:
+            return
         await diagnoses.reconcile(
             session,
             complaints,

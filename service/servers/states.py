@@ -97,6 +97,9 @@ LEGAL_MOVES: Mapping[State, Mapping[State, frozenset[Reason]]] = {
 RUNNING_STATES = frozenset({State.STARTING, State.READY, State.UNREADY, State.STOPPING})
 """States in which a process of the current launch may be alive and is watched."""
 
+SERVING_STATES = frozenset({State.READY, State.UNREADY})
+"""States of a server that has been ready: what it complains of then are findings."""
+
 
 @dataclass(frozen=True, slots=True)
 class Move:

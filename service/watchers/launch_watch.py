@@ -19,7 +19,7 @@ from service.remote.observing import MetricsFact
 from service.remote.ssh import SshConnection
 from service.servers.observation import HealthFact, ListenerOwner, Observation
 from service.servers.progress import History
-from service.servers.states import Move, State
+from service.servers.states import SERVING_STATES, Move, State
 from service.servers.supervision import Facts, decide
 from service.sglang.command import is_log_quiet, probe_host
 from service.sglang.failures import Diagnosis
@@ -35,7 +35,6 @@ CLOCK_STEP_S = 5.0
 """By more than this a clock does not go wrong between two turns: it was set."""
 ANSWER_EVERY_S = 15.0
 """How often it is tried to do what follows a suspected hang, until it is done."""
-_SERVING = frozenset({State.READY, State.UNREADY})
 _events = EventLog("watchers")
 
 
@@ -189,7 +188,7 @@ class LaunchWatch:
             heard_at = min(now, self._control.live.node(self.server.node_id).heard_at or observation.at)
             verdicts.fold(observation, heard_at)
             is_another = verdicts.think_of_start(now, heard_at)
-        elif self.server.state in _SERVING:
+        elif self.server.state in SERVING_STATES:
             is_another = verdicts.think_of_serving(self.live.health, now, is_stopping=self._is_draining())
         else:
             return
@@ -259,7 +258,7 @@ class LaunchWatch:
 
     async def _keep_complaints(self, now: datetime) -> None:
         """Look every few seconds at what a serving engine complains of; what is the same is not written again."""
-        if self.server.state not in _SERVING or not _is_due(self._complained_at, now, COMPLAINTS_EVERY_S):
+        if self.server.state not in SERVING_STATES or not _is_due(self._complained_at, now, COMPLAINTS_EVERY_S):
             return
         self._complained_at = now
         speculation, version = self._verdicts.acceptance, self.launch.engine_version
@@ -273,7 +272,7 @@ class LaunchWatch:
 
     def _fold_acceptance(self, now: datetime) -> None:
         """Fold in what the decode lines say of speculation."""
-        if self.server.state in _SERVING:
+        if self.server.state in SERVING_STATES:
             self._verdicts.acceptance.fold_log(self.live.log.acceptance, now)
 
     async def _keep_progress(self, now: datetime) -> None:

@@ -61,6 +61,7 @@ async def database(tmp_path: Path) -> AsyncIterator[CountingDatabase]:
             server = Server(
                 id=f"sv_{number}", name=f"s{number}", node_id="nd_1", profile_id="pr_1", profile_version=1, port=number,
                 gpu_count=0, desired=Desired.RUNNING, state=State.READY, state_since_at=NOW, created_at=NOW,
+                launch_id=f"ln_{number}",
             )  # fmt: skip
             session.add(server)
             await session.flush()
