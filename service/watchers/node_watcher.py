@@ -39,6 +39,8 @@ class NodeWatcher:
         self._runner = runner
         self._node = node
         self._watches: dict[str, LaunchWatch] = {}
+        self._held: set[str] = set()
+        """The launches with a live picture, which outlasts a connection, unlike their watches."""
         self._awake = asyncio.Event()
         self._closed: VigilError | None = None
         self._observer: Observer | None = None
@@ -145,9 +147,9 @@ class NodeWatcher:
                 if launch.id not in self._watches and server.state is State.STARTING
             }
         wanted = {launch.id for _, launch in running}
-        for launch_id in set(self._watches) - wanted:
-            await self._watches.pop(launch_id).end()
-            self._control.live.launches.pop(launch_id, None)
+        for launch_id in self._held - wanted:
+            await self._let_go(launch_id)
+        self._held = wanted
         offset_s = int((self._node.inventory or {}).get("utc_offset_s", 0))
         for server, launch in running:
             watch = self._watches.get(launch.id)
@@ -167,6 +169,13 @@ class NodeWatcher:
             watch.begin(self._wake)
         if self._observer is not None:
             self._observer.watch([watch.wanted() for watch in self._watches.values()])
+
+    async def _let_go(self, launch_id: str) -> None:
+        """End the watch over a launch that has ended, maybe while there was none, and drop what is known of it live."""
+        watch = self._watches.pop(launch_id, None)
+        if watch is not None:
+            await watch.end()
+        self._control.live.launches.pop(launch_id, None)
 
     def _on_fact(self, fact: Fact) -> None:
         now = self._control.now()
