@@ -33,17 +33,21 @@ RECIPE: dict[str, Any] = {"python": "/opt/python", "model_path": "/models/m", "g
 
 
 class NodeStandIn:
-    """A node that has no evidence to give, or never answers."""
+    """A node that has no evidence to give, or takes its time to say so."""
 
     is_stuck = False
     asked = 0
 
+    def __init__(self) -> None:
+        self.way = asyncio.Event()
+        """Set, it lets go of who is stuck."""
+
     async def hang_evidence(self, _launch_id: str, *, python: str) -> None:
-        """Refuse, or never answer."""
+        """Refuse, at once or late."""
         assert python
         self.asked += 1
         if self.is_stuck:
-            await asyncio.Event().wait()
+            await self.way.wait()
         raise NodeUnreachable("it gives none")
 
 
