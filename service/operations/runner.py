@@ -31,11 +31,15 @@ class OperationRunner:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def resume(self) -> None:
-        """Take up every operation that had not ended when the service did."""
+        """Take up every operation that has not ended and that nobody carries out.
+
+        After a start that is all of them. Later it is one whose accepting was cut off between its commit and `submit`.
+        """
         async with self._control.database.read() as session:
             running = await history.running_operations(session)
         for operation in running:
-            self.submit(operation)
+            if operation.server_id not in self._tasks and operation.step is not OperationStep.WATCHING:
+                self.submit(operation)
 
     def submit(self, operation: Operation) -> None:
         """Begin to carry an operation out; call it after the commit that accepted it."""

@@ -23,6 +23,8 @@ SAMPLES_EVERY_S = 5
 """How often it is looked which launches have a sample of acceptance due."""
 OFFSETS_EVERY_S = 60
 """How often it is kept how much of each log was read: so much is read again after a restart."""
+RESUME_EVERY_S = 30
+"""How often it is looked whether an accepted operation has nobody who carries it out."""
 LOOKS_AT_ONCE = 32
 """A look at a node is three commands on it and a write here: a thousand at once would keep everything else waiting."""
 BEAT_S = 15.0
@@ -49,6 +51,7 @@ class FleetWatch:
         self._timetable.every(control.settings.inventory_interval_s, "inventory", self._look_again)
         self._timetable.every(OFFSETS_EVERY_S, "offsets", partial(recording.record_offsets, control))
         self._timetable.every(SAMPLES_EVERY_S, "acceptance", partial(acceptance.keep_samples, control))
+        self._timetable.every(RESUME_EVERY_S, "operations", self._runner.resume)
         self._timetable.every(
             RETENTION_EVERY_S, "retention", partial(retention.clean_up, self._control), is_vital=False
         )
