@@ -30,7 +30,13 @@ def stored_gpus(node: Node) -> tuple[Gpu, ...]:
 
 
 async def refresh(control: Control, node: Node) -> Inventory:
-    """Look at a node now and keep what was seen; a RemoteError says why it cannot be looked at."""
+    """Look at a node now and keep what was seen; a RemoteError says why it cannot be looked at.
+
+    A look that took so long that a later one was kept meanwhile is not kept.
+    """
+    live = control.live.node(node.id)
+    live.looks += 1
+    number = live.looks
     remote = await control.node_session(node)
     pythons = await _pythons(control, node)
     inventory, running, engines = await asyncio.gather(
@@ -41,7 +47,8 @@ async def refresh(control: Control, node: Node) -> Inventory:
     document = _JSON.dump_python({**asdict(inventory), "engines": engines, "found_engines": found}, mode="json")
     async with control.database.write() as session:
         row = await session.get(Node, node.id)
-        if row is not None:
+        if row is not None and number > live.kept_look:
+            live.kept_look = number
             row.inventory = document
             row.inventory_at = control.now()  # its age is told by this clock: a node's own may be hours ahead
             complaints = diagnoses.complaints_of_inventory(inventory)

@@ -100,6 +100,10 @@ class LiveNode:
     shm_free_mib: int | None = None
     gpu_holders: GpuHoldersFact | None = None
     """Who holds its GPUs, as the observer last said; it asks while it watches a launch. None before."""
+    looks: int = 0
+    """How many looks at what it has were begun since the service started."""
+    kept_look: int = 0
+    """The number of the one that is kept."""
     turn_at: datetime | None = None
     """The last good turn of the node's watcher, whatever it found."""
     tried_at: datetime | None = None
