@@ -1,17 +1,23 @@
 """The runner: no accepted operation is without somebody who carries it out for long, and none is disturbed by that."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pytest
 from sqlalchemy import event
 from sqlmodel import select
 
-from service.db.tables import Operation, Server
-from service.operations import journal, runner
+from service.db.tables import Launch, Operation, Server
+from service.errors import RemoteTimeout
+from service.operations import journal, launching, runner
 from service.operations.control import Control
 from service.operations.runner import OperationRunner
+from service.remote.messages import LaunchFact, LaunchOrder, Started
+from service.remote.node import NodeSession
+from service.servers.observation import ListenerFact, ListenerOwner, ProcessFact, ProcessState
 from service.servers.operation import OperationKind, OperationState, OperationStep
+from service.servers.states import State
 from service.watchers.fleet_watch import FleetWatch
 from tests.watchers.conftest import Scene
 from tests.watchers.test_hangs import hang
@@ -81,3 +87,48 @@ async def test_an_operation_that_is_carried_out_is_not_begun_anew(scene: Scene, 
     await asyncio.sleep(0.05)
     assert carried_out == [operation.id]
     await runs.close()
+
+
+class Deaf(NodeSession):
+    """A node that does what it is told, and whose answer to a start is lost."""
+
+    def __init__(self) -> None:
+        self.orders: list[LaunchOrder] = []
+
+    async def engine_version(self, python: str) -> str | None:
+        """Say which engine there is."""
+        return "0.5.6" if python == "/opt/python" else None
+
+    async def cached_share(self, paths: Sequence[str], *, environment: Mapping[str, str] | None = None) -> float | None:
+        """Say that nothing of the model was read yet."""
+        return 0.0 if paths and not environment else None
+
+    async def stage_and_start(self, order: LaunchOrder) -> Started:
+        """Start it, and say nothing."""
+        self.orders.append(order)
+        raise RemoteTimeout("no answer")
+
+
+async def test_a_launch_whose_answer_was_lost_is_known_all_the_same_once_it_has_ended(scene: Scene) -> None:
+    """The watcher may see its end before the start is asked for again, and then it never is."""
+    control, node = scene.control, Deaf()
+    control.node = cast("Any", node)
+    async with control.database.write() as session:
+        server = await session.get_one(Server, "sv_1")
+        operation = await journal.begin(
+            session, server, OperationKind.LAUNCH, OperationStep.STARTING, at=scene.now(), actor="somebody"
+        )
+        launch = await session.get_one(Launch, "ln_1")
+        launch.started_at = None
+    with pytest.raises(RemoteTimeout):
+        await launching.start(control, operation.id)
+    watch = await scene.watch()
+    ended = ProcessFact(ProcessState.EXITED, pid=7, exit_code=2)
+    watch.fold(LaunchFact("ln_1", scene.now(), ended, ListenerFact(ListenerOwner.NONE), None))
+    await scene.turn(watch)
+    assert await scene.state() is State.FAILED
+    async with control.database.read() as session:
+        launch = await session.get_one(Launch, "ln_1")
+    assert node.orders
+    assert (tuple(launch.argv), launch.engine_version) == (node.orders[0].argv, "0.5.6")
+    assert launch.started_at is not None
