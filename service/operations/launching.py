@@ -171,6 +171,7 @@ async def start(control: Control, operation_id: str) -> Operation | None:
         if engine_version is None:
             raise RemoteCommandFailed(f"{profile.python} on node {node.name} has no SGLang installed")
         plan = _plan(profile, server, launch, engine_version, cached_share)
+        await _note_plan(control, launch, plan)
         started = await remote.stage_and_start(plan.order)
     except Transient as error:
         if control.now() - launch.created_at < timedelta(seconds=REACH_NODE_S):
@@ -178,7 +179,7 @@ async def start(control: Control, operation_id: str) -> Operation | None:
         return await _fail(control, server, error)
     except VigilError as error:
         return await _fail(control, server, error)
-    await _note_started(control, operation, launch, plan, started)
+    await _note_started(control, operation, launch, started)
     return None
 
 
@@ -212,20 +213,24 @@ def _plan(profile: Profile, server: Server, launch: Launch, engine_version: str,
     return _Plan(order, command, engine_version, cached_share)
 
 
-async def _note_started(control: Control, operation: Operation, launch: Launch, plan: _Plan, started: Started) -> None:
-    kept: dict[str, Any] = {
-        "argv": list(plan.command.argv),
-        "environment": dict(plan.command.environment),
-        "engine_version": plan.engine_version,
-        "cached_share": plan.cached_share if not started.already_started else launch.cached_share,
-        "launcher": started.launcher,
-        "pid": started.pid,
-        "started_at": control.now(),
-    }
+async def _note_plan(control: Control, launch: Launch, plan: _Plan) -> None:
+    """Note what is about to be started: if the answer is lost, the launch may have ended before it is asked for again.
+
+    What was in the page cache before the first try is kept: by the next one the engine may have read it.
+    """
     async with control.database.write() as session:
         row = await session.get_one(Launch, launch.id)
-        for name, value in kept.items():
-            setattr(row, name, value)
+        row.argv = list(plan.command.argv)
+        row.environment = dict(plan.command.environment)
+        row.engine_version = plan.engine_version
+        row.cached_share = plan.cached_share if row.cached_share is None else row.cached_share
+
+
+async def _note_started(control: Control, operation: Operation, launch: Launch, started: Started) -> None:
+    async with control.database.write() as session:
+        row = await session.get_one(Launch, launch.id)
+        row.launcher, row.pid = started.launcher, started.pid or row.pid
+        row.started_at = row.started_at or control.now()
         await journal.advance(session, operation.id, OperationStep.WATCHING, at=control.now())
     control.changes.publish(launch.server_id, launch.node_id)
 

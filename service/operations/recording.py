@@ -47,6 +47,8 @@ async def record_move(control: Control, server: Server, move: Move, seen: Seen, 
         launch = await session.get_one(Launch, server.launch_id)
         fold_log(session, launch, observation.log, at=at)
         launch.pid = observation.process.pid or launch.pid
+        if launch.started_at is None and launch.pid is not None:
+            launch.started_at = at  # the answer to its start was lost
         if move.after is State.FAILED:
             launch.exit_code = observation.process.exit_code
             launch.ended_at = observation.process.ended_at or at
