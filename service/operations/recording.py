@@ -72,16 +72,18 @@ async def record_move(control: Control, server: Server, move: Move, seen: Seen, 
     return begun
 
 
-async def record_verdict(control: Control, server: Server, launch_id: str, verdicts: VerdictWatch, before: str) -> None:
+async def record_verdict(control: Control, server: Server, launch_id: str, verdicts: VerdictWatch) -> None:
     """Keep a change of what is thought of a launch, with the signs of progress that it rests on."""
-    if verdicts.thought is None:
+    thought = verdicts.thought
+    if thought is None:
         return
     async with control.database.write() as session:
         launch = await session.get(Launch, launch_id)
         if launch is not None:
-            launch.verdict = verdicts.thought.details
+            launch.verdict = thought.details
             launch.marks = verdicts.record()
-            transitioning.note_verdict(session, server, before, verdicts.thought.details, at=control.now())
+            transitioning.note_verdict(session, server, verdicts.kept or "unknown", thought.details, at=control.now())
+    verdicts.kept = thought.verdict
     control.changes.publish(server.id)
 
 

@@ -59,6 +59,8 @@ class VerdictWatch:
         self.flow = Flow(fresh_s=health_deadline_s + FLOW_MARGIN_S)
         self.acceptance = AcceptanceLedger(speculation_terms(profile))
         self.thought: Thought | None = None
+        self.kept: str | None = None
+        """The verdict that the database has."""
         self.is_answered = False
         """Whether that was done which follows the suspected hang, if it is one."""
         self._since_at = now
@@ -69,6 +71,7 @@ class VerdictWatch:
         if launch.verdict is not None:
             self._since_at = datetime.fromisoformat(launch.verdict["since_at"])
             self.thought = Thought(launch.verdict["verdict"], launch.verdict["message"], launch.verdict)
+            self.kept = self.thought.verdict
 
     def watched_anew(self, at: datetime) -> None:
         """Take note of a gap in the watch: what stood still in it is not held against the start."""
@@ -92,7 +95,7 @@ class VerdictWatch:
         self.flow = replace(self.flow, logged_at=at)
 
     def think_of_start(self, now: datetime, heard_at: datetime) -> bool:
-        """Judge a start; True when the verdict is another than before."""
+        """Judge a start; True when the verdict is another than the one that is kept."""
         judgement = judge(self._marks, self._expected, now, heard_at=heard_at)
         return self._think(judgement.verdict, judgement.message, _start_details(judgement), now)
 
@@ -103,7 +106,7 @@ class VerdictWatch:
         return self._marks.lapsed_at is None or (now - self._marks.watched_from).total_seconds() >= SETTLE_S
 
     def think_of_serving(self, health: HealthFact, now: datetime, *, is_stopping: bool) -> bool:
-        """Judge a server that was ready; True when the verdict is another than before."""
+        """Judge a server that was ready; True when the verdict is another than the one that is kept."""
         judgement = judge_serving(health, self.flow, now, is_stopping=is_stopping)
         if judgement is None:
             return False
@@ -140,12 +143,11 @@ class VerdictWatch:
         return marks_record(self._marks)
 
     def _think(self, verdict: str, message: str, details: dict[str, Any], now: datetime) -> bool:
-        is_another = self.thought is None or self.thought.verdict != verdict
-        if is_another:
+        if self.thought is None or self.thought.verdict != verdict:
             self._since_at, self.is_answered = now, False
         details["since_at"] = to_text(self._since_at)
         self.thought = Thought(verdict, message, details, is_hung=verdict == Verdict.SUSPECTED_HUNG)
-        return is_another
+        return self.kept != verdict
 
 
 def _start_details(judgement: Judgement) -> dict[str, Any]:

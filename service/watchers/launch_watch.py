@@ -183,7 +183,7 @@ class LaunchWatch:
 
     async def _think(self, observation: Observation, now: datetime) -> None:
         """Judge the launch and keep what changed; what follows a suspected hang is tried until it is done."""
-        verdicts, before = self._verdicts, self._verdicts.thought
+        verdicts = self._verdicts
         if self.server.state is State.STARTING:
             heard_at = min(now, self._control.live.node(self.server.node_id).heard_at or observation.at)
             verdicts.fold(observation, heard_at)
@@ -193,9 +193,7 @@ class LaunchWatch:
         else:
             return
         if is_another:
-            await recording.record_verdict(
-                self._control, self.server, self.launch.id, verdicts, before.verdict if before else "unknown"
-            )
+            await recording.record_verdict(self._control, self.server, self.launch.id, verdicts)
             self._marks_at = now
         elif self.server.state is State.STARTING and _is_due(self._marks_at, now, MARKS_EVERY_S):
             self._marks_at = now
