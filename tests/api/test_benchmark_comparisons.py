@@ -78,6 +78,20 @@ async def test_what_may_not_be_compared_says_why_unless_it_is_accepted(api: Api)
     assert (await get(api, f"{path}&accept=gpu_model"))["verdict"] == "equivalent"
 
 
+async def test_a_run_that_cannot_be_compared_ends_all_the_same(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a fault in the statistics would keep its server from ever being measured again."""
+    await make_profile(api)
+    base = await import_file(api, lines(steady(90, seed=1)), "profile=kimi&benchmark=smoke")
+    await api.call("PUT", "/profiles/kimi/baseline", {"run": base["id"]})
+
+    def compare_runs(*_: object, **__: object) -> None:
+        raise OverflowError("math range error")
+
+    monkeypatch.setattr("service.operations.comparing.compare_runs", compare_runs)
+    run = await import_file(api, lines(steady(90, seed=2)), "profile=kimi&benchmark=smoke")
+    assert (run["state"], run["baseline"]) == ("succeeded", None)
+
+
 async def test_several_runs_are_one_side_and_a_profile_is_its_baseline(api: Api) -> None:
     await make_profile(api)
     single = [await import_file(api, line(value), "profile=kimi") for value in STEADY_90]
