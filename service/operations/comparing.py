@@ -52,6 +52,8 @@ async def conclude(
                 await _compare_with_baseline(session, run, baseline, at)
             except InvalidInput as error:  # too many results: the run ends all the same
                 _events.warning("not_compared", run_id=run.id, baseline_run_id=baseline.run_id, detail=error.detail)
+            except (ValueError, ArithmeticError):  # a fault in the statistics: so it does, and the log has the rest
+                _events.failure("not_compared", run_id=run.id, baseline_run_id=baseline.run_id)
     return True
 
 
