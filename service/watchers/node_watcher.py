@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from service.db import servers as server_queries
 from service.db import starts
-from service.db.tables import Node
+from service.db.tables import Launch, Node, Server
 from service.errors import NodeUnreachable, Permanent, RemoteError, VigilError
 from service.logs import EventLog
 from service.nodes.contact import Contact
@@ -26,6 +26,8 @@ TURN_EVERY_S = 1.0
 """Deadlines are looked at this often even when nothing changes."""
 METRICS_EVERY_S = 5.0
 """The counters are read at least this often, whatever the pause between two health questions: verdicts rest on them."""
+LAUNCH_RETRY_S = 10.0
+"""A launch whose turn failed, or that cannot be watched, is tried again after this: each try may log a traceback."""
 INVENTORY_MAX_AGE_S = 60
 """A node is looked at again when contact is made and the last look is older than this."""
 _events = EventLog("watchers")
@@ -41,6 +43,8 @@ class NodeWatcher:
         self._watches: dict[str, LaunchWatch] = {}
         self._held: set[str] = set()
         """The launches with a live picture, which outlasts a connection, unlike their watches."""
+        self._rests: dict[str, float] = {}
+        """Until when launches are left alone whose watch failed, by the clock that nobody sets."""
         self._awake = asyncio.Event()
         self._closed: VigilError | None = None
         self._observer: Observer | None = None
@@ -97,12 +101,13 @@ class NodeWatcher:
             for watch in self._watches.values():
                 await watch.end()
             self._watches.clear()
+            self._rests.clear()
 
     async def _take_turns(self, connection: SshConnection) -> None:
         seen = -1
         while True:
             count = self._control.changes.count(self._node.id)
-            if count != seen:
+            if count != seen or self._is_unwatched_due():
                 seen = count
                 if not await self._reload_node():
                     return
@@ -114,9 +119,33 @@ class NodeWatcher:
             self._require_heard()
 
     async def _turn(self) -> None:
-        for watch in list(self._watches.values()):
+        """Give each launch its turn; where none goes well, none was taken: that may be more than one launch's fault."""
+        went_well = [await self._turn_of(watch) for watch in list(self._watches.values())]
+        if any(went_well) or not went_well:
+            self._control.live.node(self._node.id).turn_at = self._control.now()
+
+    async def _turn_of(self, watch: LaunchWatch) -> bool:
+        """Give one launch its turn; a fault costs that launch alone, and its turn is taken again after a rest."""
+        if self._is_resting(watch.launch.id):
+            return False
+        try:
             await watch.turn()
-        self._control.live.node(self._node.id).turn_at = self._control.now()
+        except Exception:  # noqa: BLE001  no launch can end the watch over another
+            self._rest("launch_turn_failed", watch.launch)
+            return False
+        return True
+
+    def _rest(self, event: str, launch: Launch) -> None:
+        """Log the fault that is being handled, and leave the launch alone for a while."""
+        _events.failure(event, node_id=self._node.id, launch_id=launch.id)
+        self._rests[launch.id] = self._control.monotonic_s() + LAUNCH_RETRY_S
+
+    def _is_resting(self, launch_id: str) -> bool:
+        return self._control.monotonic_s() < self._rests.get(launch_id, 0.0)
+
+    def _is_unwatched_due(self) -> bool:
+        """Tell whether a launch that could not be watched is to be tried again."""
+        return any(not self._is_resting(launch_id) for launch_id in set(self._rests) - set(self._watches))
 
     async def _pause(self) -> None:
         """Sleep until something changed here or a second has gone by."""
@@ -150,25 +179,34 @@ class NodeWatcher:
         for launch_id in self._held - wanted:
             await self._let_go(launch_id)
         self._held = wanted
-        offset_s = int((self._node.inventory or {}).get("utc_offset_s", 0))
+        self._rests = {launch_id: until for launch_id, until in self._rests.items() if launch_id in wanted}
         for server, launch in running:
             watch = self._watches.get(launch.id)
             if watch is not None:
                 watch.update(server, launch)
-                continue
+            elif not self._is_resting(launch.id):
+                self._begin_watch(connection, server, launch, histories.get(launch.id, History()))
+        if self._observer is not None:
+            self._observer.watch([watch.wanted() for watch in self._watches.values()])
+
+    def _begin_watch(self, connection: SshConnection, server: Server, launch: Launch, history: History) -> None:
+        """Watch one launch more; one that cannot be watched, as of a recipe that is refused now, is tried again."""
+        try:
             watch = LaunchWatch(
                 self._control,
                 connection,
                 server,
                 launch,
-                history=histories.get(launch.id, History()),
-                utc_offset_s=offset_s,
+                history=history,
+                utc_offset_s=int((self._node.inventory or {}).get("utc_offset_s", 0)),
                 submit=self._runner.submit,
             )
-            self._watches[launch.id] = watch
-            watch.begin(self._wake)
-        if self._observer is not None:
-            self._observer.watch([watch.wanted() for watch in self._watches.values()])
+        except Exception:  # noqa: BLE001  no launch can keep another from being watched
+            self._rest("launch_not_watched", launch)
+            return
+        self._watches[launch.id] = watch
+        self._rests.pop(launch.id, None)
+        watch.begin(self._wake)
 
     async def _let_go(self, launch_id: str) -> None:
         """End the watch over a launch that has ended, maybe while there was none, and drop what is known of it live."""
