@@ -1,11 +1,17 @@
 """What follows a suspected hang follows once, whatever comes between the suspicion and the answer."""
 
 import asyncio
+from datetime import timedelta
 
+import pytest
+from sqlmodel import col, select
+
+from service.db.tables import Launch, Transition
+from service.operations import hanging
 from service.operations.transitioning import note
 from service.servers.states import Reason, State
 from service.watchers.launch_watch import LaunchWatch
-from tests.watchers.conftest import RECIPE, Scene
+from tests.watchers.conftest import BEGAN_AT, RECIPE, Scene
 
 
 async def hang(scene: Scene, on_hang: str = "stop") -> LaunchWatch:
@@ -67,3 +73,27 @@ async def test_an_answer_that_outlived_the_service_is_not_given_again(scene: Sce
     await go_on(scene, await scene.watch())
     assert await scene.state() is State.STARTING
     assert (await scene.reasons()).count("suspected_hung") == 1
+
+
+@pytest.mark.parametrize(("served_s", "answer"), [(None, "brake"), (86_400, "restart")])
+async def test_a_suspicion_that_healed_before_the_server_served_brakes_no_restart(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, served_s: int | None, answer: str
+) -> None:
+    async def no_checks(*_given: object) -> None:
+        """Make no checks: then nothing is restarted, and the decision is noted all the same."""
+
+    monkeypatch.setattr(hanging, "_preflight", no_checks)
+    at = BEGAN_AT - timedelta(days=2)
+    async with scene.control.database.write() as session:
+        session.add(
+            Launch(
+                id="ln_0", server_id="sv_1", node_id="nd_1", number=2, profile_id="pr_1", profile_version=1,
+                recipe=RECIPE, argv=[], environment={}, port=1, gpus=[], model_path="/models/m", created_at=at,
+                ready_at=at if served_s else None, ended_at=at + timedelta(seconds=served_s or 0), timeline=[],
+                hang_evidence={"stacks": []},
+            )
+        )  # fmt: skip
+    await go_on(scene, await hang(scene, "restart"))
+    async with scene.control.database.read() as session:
+        decided = (await session.execute(select(Transition).where(col(Transition.subject) == "policy"))).scalars()
+        assert [row.evidence["policy"] for row in decided] == [answer]
