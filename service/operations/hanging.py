@@ -50,10 +50,7 @@ async def act(control: Control, server: Server, launch: Launch, node: Node) -> O
         if row.state is not State.STARTING or row.launch_id != launch.id:
             return None
         incidents = [Incident(at, HUNG)]
-        incidents += [
-            Incident(earlier.created_at, HUNG if earlier.hang_evidence else None)
-            for earlier in await starts.earlier_launches(session, launch)
-        ]
+        incidents += [_incident(earlier) for earlier in await starts.earlier_launches(session, launch)]
         since = at - timedelta(seconds=profile.restart.window_s)
         restarts = await starts.policy_restarts(session, row.id, since)
         decision = decide_policy(profile.on_hang, profile.restart, incidents, restarts, at)
@@ -61,6 +58,12 @@ async def act(control: Control, server: Server, launch: Launch, node: Node) -> O
         operation = await _carry_out(session, decision, row, node, preflight, at=at)
     control.changes.publish(server.id, node.id, OPERATIONS_CHANGED)
     return operation
+
+
+def _incident(earlier: Launch) -> Incident:
+    """Return what became of an earlier launch: one that was suspected and became ready all the same did not hang."""
+    has_hung = earlier.hang_evidence is not None and earlier.ready_at is None
+    return Incident(earlier.created_at, HUNG if has_hung else None)
 
 
 async def _is_answered(control: Control, launch: Launch) -> bool:
