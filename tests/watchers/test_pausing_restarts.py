@@ -6,7 +6,9 @@ import pytest
 from sqlalchemy import update
 
 from service.db.tables import Launch, Node, Operation, Server, Transition
-from service.operations import crashing, journal
+from service.errors import NodeUnreachable
+from service.nodes.contact import Contact
+from service.operations import crashing, journal, launching
 from service.remote.messages import LaunchFact
 from service.servers.observation import EffortFact, ListenerFact, ListenerOwner, ProcessFact, ProcessState
 from service.servers.operation import OperationKind, OperationState, OperationStep
@@ -38,6 +40,25 @@ async def test_a_node_that_takes_no_launch_ends_the_restart(scene: Scene, troubl
         node = await session.get_one(Node, "nd_1")
         for name, value in trouble.items():
             setattr(node, name, value)
+    assert await crashing.go_on(scene.control, operation_id) == 0
+    async with scene.control.database.read() as session:
+        operation = await session.get_one(Operation, operation_id)
+        server = await session.get_one(Server, "sv_1")
+    assert (operation.state, server.desired) == (OperationState.FAILED, Desired.STOPPED)
+    assert (await scene.reasons())[-1] == "restart_braked"
+
+
+@pytest.mark.parametrize("pause_s", [0, 3600])
+async def test_a_restart_whose_node_stays_out_of_contact_is_not_made_hours_later(scene: Scene, pause_s: int) -> None:
+    operation_id = await crash(scene)
+    async with scene.control.database.write() as session:
+        (await session.get_one(Node, "nd_1")).contact = Contact.LOST
+        operation = await session.get_one(Operation, operation_id)
+        operation.not_before_at = scene.now() + timedelta(seconds=pause_s)
+    scene.seconds += pause_s + launching.REACH_NODE_S - 1
+    with pytest.raises(NodeUnreachable):
+        await crashing.go_on(scene.control, operation_id)
+    scene.seconds += 1
     assert await crashing.go_on(scene.control, operation_id) == 0
     async with scene.control.database.read() as session:
         operation = await session.get_one(Operation, operation_id)
