@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from service.db import starts
 from service.db.tables import Launch, Node, Operation, Server
-from service.errors import Conflict, VigilError
+from service.errors import Conflict, RemoteError, VigilError
 from service.operations import candidates, journal, launching, preflighting
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
@@ -53,7 +53,8 @@ def _incident(launch: Launch, code: str | None) -> Incident:
 async def go_on(control: Control, operation_id: str) -> float:
     """Launch what a pausing restart waited for; returns how many seconds are still to wait, 0 when it went on.
 
-    Before it the checks of a launch are made: what is wrong with the node or the model ends the restart.
+    Before it the checks of a launch are made: what is wrong with the node or the model ends the restart. So does a node
+    that was not reached for REACH_NODE_S since it was due; until then the RemoteError is raised, to be tried again.
     """
     at = control.now()
     async with control.database.read() as session:
@@ -68,7 +69,9 @@ async def go_on(control: Control, operation_id: str) -> float:
     try:
         launching.require_launchable(candidate.node)
         preflight = await preflighting.check(control, candidate)
-    except Conflict as error:
+    except (Conflict, RemoteError) as error:
+        if isinstance(error, RemoteError) and not _is_too_late(operation, at):
+            raise
         async with control.database.write() as session:
             await _brake(session, operation_id, error, at=at)
     else:
@@ -105,6 +108,12 @@ async def _brake(session: AsyncSession, operation_id: str, error: VigilError, *,
     server.desired = Desired.STOPPED
     note(session, server, Reason.RESTART_BRAKED, error.detail, {"code": error.code}, at=at)
     await journal.end(session, operation.id, OperationState.FAILED, at=at, problem=journal.problem_of(error))
+
+
+def _is_too_late(operation: Operation, at: datetime) -> bool:
+    """Tell whether the node was not reached for as long as a launch would have tried."""
+    due_at = operation.not_before_at or operation.created_at
+    return at - due_at >= timedelta(seconds=launching.REACH_NODE_S)
 
 
 def _is_pausing(operation: Operation) -> bool:
