@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from service.db import starts
 from service.db.tables import Launch, Node, Operation, Server
-from service.errors import Conflict, RemoteError, VigilError
+from service.errors import Conflict, LeftoversRemain, RemoteError, VigilError
 from service.operations import candidates, journal, launching, preflighting
 from service.operations.changes import OPERATIONS_CHANGED
 from service.operations.control import Control
@@ -26,7 +26,7 @@ async def after_cleanup(session: AsyncSession, server: Server, launch: Launch, *
     A start that the node refused is no crash: what is wrong then is the same the next time.
     """
     profile = Profile.model_validate(launch.recipe)
-    if server.state is not State.FAILED or server.reason is Reason.START_FAILED or profile.on_crash is Policy.ALERT:
+    if not _is_crash(server) or profile.on_crash is Policy.ALERT:
         return None
     failures = await starts.recent_failures(session, server.id)
     incidents = [_incident(item, (item.diagnosis or {}).get("code")) for item in failures]
@@ -42,6 +42,18 @@ async def after_cleanup(session: AsyncSession, server: Server, launch: Launch, *
     )
     operation.not_before_at = at + timedelta(seconds=decision.delay_s)
     return operation
+
+
+def brake_for_leftovers(session: AsyncSession, server: Server, launch: Launch, left: str, *, at: datetime) -> None:
+    """Tell that no restart follows a crash that left something behind: what is left holds GPUs or the port."""
+    if not _is_crash(server) or Profile.model_validate(launch.recipe).on_crash is not Policy.RESTART:
+        return
+    server.desired = Desired.STOPPED
+    note(session, server, Reason.RESTART_BRAKED, left, {"code": LeftoversRemain.code}, at=at)
+
+
+def _is_crash(server: Server) -> bool:
+    return server.state is State.FAILED and server.reason is not Reason.START_FAILED
 
 
 def _incident(launch: Launch, code: str | None) -> Incident:

@@ -191,12 +191,14 @@ async def _conclude(control: Control, operation: Operation, proof: _Proof | None
 async def _end_cleanup(
     session: AsyncSession, operation: Operation, leftovers: Leftovers | None, *, at: datetime
 ) -> Operation | None:
-    if leftovers is not None and not leftovers.is_clear:
-        await journal.end(session, operation.id, OperationState.FAILED, at=at, problem=_left(leftovers))
-        return None
-    await journal.end(session, operation.id, OperationState.SUCCEEDED, at=at)
     server = await session.get_one(Server, operation.server_id)
     launch = await session.get_one(Launch, operation.launch_id)
+    if leftovers is not None and not leftovers.is_clear:
+        problem = _left(leftovers)
+        await journal.end(session, operation.id, OperationState.FAILED, at=at, problem=problem)
+        crashing.brake_for_leftovers(session, server, launch, str(problem["detail"]), at=at)
+        return None
+    await journal.end(session, operation.id, OperationState.SUCCEEDED, at=at)
     return await crashing.after_cleanup(session, server, launch, at=at)
 
 
