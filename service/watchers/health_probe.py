@@ -21,11 +21,14 @@ UNREADY_INTERVAL_S = 2.0
 class HealthProbe:
     """One task per launch that keeps `live.health` young."""
 
-    def __init__(self, control: Control, connection: SshConnection, *, host: str, port: int, live: LiveLaunch) -> None:
+    def __init__(
+        self, control: Control, connection: SshConnection, *, host: str, port: int, live: LiveLaunch, deadline_s: float
+    ) -> None:
         self._control = control
         self._live = live
         self._connection = connection
-        self._client = node_client(connection, port=port, host=host, timeout_s=control.settings.health_deadline_s)
+        self._client = node_client(connection, port=port, host=host, timeout_s=deadline_s)
+        self._deadline_s = deadline_s
         self.state = State.STARTING
         self.verdicts: VerdictWatch | None = None
 
@@ -49,7 +52,7 @@ class HealthProbe:
 
     async def _ask(self) -> None:
         asked_at = self._control.now()
-        reply = await ask(self._client, "GET", "/health", deadline_s=self._control.settings.health_deadline_s)
+        reply = await ask(self._client, "GET", "/health", deadline_s=self._deadline_s)
         if reply.error is not None and not self._connection.is_open:
             return  # it is the way to the node that broke: nothing is known of the server
         self._live.note_health(_meaning(reply), reply.status, asked_at, self._control.now())

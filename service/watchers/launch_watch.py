@@ -23,6 +23,7 @@ from service.servers.states import SERVING_STATES, Move, State
 from service.servers.supervision import Facts, decide
 from service.sglang.command import is_log_quiet, probe_host
 from service.sglang.failures import Diagnosis
+from service.sglang.health import health_deadline_s
 from service.sglang.metrics import parse_metrics
 from service.sglang.startup_log import StartupLog
 from service.watchers.health_probe import HealthProbe
@@ -72,10 +73,13 @@ class LaunchWatch:
         self.live.has_reported = False  # what the connection before this one saw may have changed since
         self.live.health = HealthFact()  # and so may what it was answered
         self._watched_from = control.now()
-        self._probe = HealthProbe(control, connection, host=probe_host(self._profile), port=launch.port, live=self.live)
+        deadline_s = health_deadline_s(self._profile.env, control.settings.health_deadline_s)
+        host = probe_host(self._profile)
+        self._probe = HealthProbe(
+            control, connection, host=host, port=launch.port, live=self.live, deadline_s=deadline_s
+        )
         self._probing: asyncio.Task[None] | None = None
         if self.live.verdicts is None:
-            deadline_s = control.settings.health_deadline_s
             self.live.verdicts = VerdictWatch(
                 self._profile, launch, history, now=control.now(), health_deadline_s=deadline_s
             )
