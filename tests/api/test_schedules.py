@@ -7,9 +7,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from sqlalchemy import update
+from sqlmodel import col
 
 from service.benchmarks.cron import parse_cron
 from service.db import schedules
+from service.db.benchmark_tables import Schedule
 from service.operations.changes import SCHEDULES_CHANGED
 from service.watchers.schedule_watch import ScheduleWatch
 from service.watchers.timetable import Timetable
@@ -140,6 +143,28 @@ async def test_a_paused_schedule_has_no_job(placed: Api, timetable: Timetable) -
     await placed.call("PATCH", "/schedules/nightly", {"is_paused": True})
     await watch.match_jobs()
     assert timetable.next_at(f"schedule {made['id']}") is None
+
+
+@pytest.mark.parametrize("broken", [{"timezone": "Mars/Olympus"}, {"cron": "61 * * * *"}])
+async def test_a_schedule_that_cannot_be_read_any_more_keeps_no_other_from_its_turns(
+    placed: Api, timetable: Timetable, broken: dict[str, str]
+) -> None:
+    """As after a change of the system's time zones: what was accepted once is refused now."""
+    control = placed.parts.control
+    _, bad = await placed.call("POST", "/schedules", NIGHTLY)
+    _, good = await placed.call("POST", "/schedules", {**NIGHTLY, "name": "another"})
+    await until(placed, lambda item: item["next_at"])
+    async with control.database.write() as session:
+        await session.execute(update(Schedule).where(col(Schedule.id) == bad["id"]).values(**broken))
+    watch = ScheduleWatch(control, placed.parts.runner, timetable)
+    await watch.match_jobs(is_first=True)
+    assert timetable.next_at(f"schedule {good['id']}") is not None
+    found = await get(placed, "/schedules/nightly")
+    assert (found["next_at"], found["last_skip"]) == (None, "refused")
+    assert next(iter(broken.values())) in found["last_skip_detail"]
+    await placed.call("PATCH", "/schedules/nightly", {"timezone": "UTC", "cron": NIGHTLY["cron"]})
+    await watch.match_jobs()
+    assert timetable.next_at(f"schedule {bad['id']}") is not None
 
 
 async def test_one_paused_and_resumed_between_two_looks_tells_its_next_turn_again(placed: Api) -> None:
