@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 
 from service.benchmarks.cron import parse_cron
+from service.benchmarks.runs import SkipReason
 from service.db import schedules
 from service.db.benchmark_tables import Schedule
 from service.logs import EventLog
@@ -42,24 +43,29 @@ class ScheduleWatch:
     async def match_jobs(self) -> None:
         """Give each schedule its job, take away the jobs of those that are paused or gone, and note what is due when.
 
-        The time noted is compared with the job's own each time: a schedule that was paused and resumed since the last
-        look has lost the one and kept the other. One that went by was missed: the service or its machine stood still.
+        One that cannot be read any more, as when the system has lost its time zone, is told and keeps no other from its
+        job; it is tried again with the next change. The time noted is compared with the job's own each time: a schedule
+        that was paused and resumed since the last look has lost the one and kept the other. One that went by was
+        missed: the service or its machine stood still.
         """
         async with self._control.database.read() as session:
             wanted = {schedule.id: schedule for schedule in await schedules.kept_schedules(session)}
         for schedule_id in set(self._kept) - set(wanted):
             self._timetable.drop(_job_name(schedule_id))
             del self._kept[schedule_id]
-        for schedule in wanted.values():
-            if self._kept.get(schedule.id) != (schedule.cron, schedule.timezone):
-                self._add_job(schedule)
+        unread = {schedule.id: why for schedule in wanted.values() if (why := self._keep_job(schedule)) is not None}
         due = {schedule_id: self._timetable.next_at(_job_name(schedule_id)) for schedule_id in wanted}
         unlike = [schedule for schedule in wanted.values() if schedule.next_at != due[schedule.id]]
         if not unlike:
             return
         async with self._control.database.write() as session:
             for schedule in unlike:
-                await scheduling.note_missed(session, schedule, now=self._control.now())
+                why = unread.get(schedule.id)
+                if why is not None:
+                    at = self._control.now()
+                    await schedules.note_turn(session, schedule.id, at=at, skip=SkipReason.REFUSED, detail=why)
+                else:
+                    await scheduling.note_missed(session, schedule, now=self._control.now())
                 await schedules.note_next(session, schedule.id, due[schedule.id])
 
     async def _take_turn(self, schedule_id: str) -> None:
@@ -67,11 +73,21 @@ class ScheduleWatch:
         async with self._control.database.write() as session:
             await schedules.note_next(session, schedule_id, self._timetable.next_at(_job_name(schedule_id)))
 
-    def _add_job(self, schedule: Schedule) -> None:
+    def _keep_job(self, schedule: Schedule) -> str | None:
+        """Give a schedule its job, unless it has it; return why it has none when its time cannot be read."""
+        if self._kept.get(schedule.id) == (schedule.cron, schedule.timezone):
+            return None
         name = _job_name(schedule.id)
-        zone = scheduling.require_timezone(schedule.timezone)
-        self._timetable.by_cron(parse_cron(schedule.cron), zone, name, partial(self._take_turn, schedule.id))
+        try:
+            zone, cron = scheduling.require_timezone(schedule.timezone), parse_cron(schedule.cron)
+            self._timetable.by_cron(cron, zone, name, partial(self._take_turn, schedule.id))
+        except Exception as error:  # noqa: BLE001  no schedule can keep another from its turns
+            _events.failure("schedule_not_kept", schedule_id=schedule.id)
+            self._timetable.drop(name)
+            self._kept.pop(schedule.id, None)
+            return f"{schedule.cron!r} in time zone {schedule.timezone!r} cannot be read: {error}"
         self._kept[schedule.id] = (schedule.cron, schedule.timezone)
+        return None
 
 
 def _job_name(schedule_id: str) -> str:
