@@ -2,7 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from service.operations.verdicts import Thought, VerdictWatch
 from service.remote.messages import GpuHoldersFact
@@ -57,6 +57,8 @@ class LiveLaunch:
     """What is thought of it; None before its history was read."""
     clock: tuple[datetime, float] | None = None
     """The last turn, by the service's clock and by one that nobody sets."""
+    clock_set_by: timedelta = timedelta()
+    """By how much the service's clock was set since the launch is watched: instants before are as much off."""
     kept_offset: int | None = None
     """How much of the log the database knows to have been read; None before it was told."""
     has_reported: bool = False

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -113,16 +113,18 @@ async def _end_process(
 ) -> None:
     """End the launch's processes: ask, wait for the grace, kill and sweep.
 
-    The grace counts from the request, so that a restart of the service does not begin it anew.
+    The grace counts from the request, so that a restart of the service does not begin it anew. From here on it is
+    measured by the clock that nobody sets.
     """
     if operation.kind is OperationKind.CLEANUP:
-        deadline = control.now() + timedelta(seconds=SELF_DESTRUCT_S)
+        deadline = control.monotonic_s() + SELF_DESTRUCT_S
         await _wait_until_gone(control, remote, launch, deadline)
     else:
         grace = Profile.model_validate(launch.recipe).stop_grace_s
-        deadline = server.state_since_at + timedelta(seconds=grace)
+        waited_s = (control.now() - server.state_since_at).total_seconds()
+        deadline = control.monotonic_s() + min(grace - waited_s, grace)
         signalled = await remote.signal(launch.id, SignalStep.TERM)
-        while signalled.process.state is ProcessState.PENDING and control.now() < deadline:
+        while signalled.process.state is ProcessState.PENDING and control.monotonic_s() < deadline:
             await asyncio.sleep(POLL_S)  # the supervisor is about to start it: what has no pid got no signal
             signalled = await remote.signal(launch.id, SignalStep.TERM)
         if signalled.process.state is ProcessState.RUNNING:
@@ -130,8 +132,8 @@ async def _end_process(
     await remote.signal(launch.id, SignalStep.KILL)
 
 
-async def _wait_until_gone(control: Control, remote: NodeSession, launch: Launch, deadline: datetime) -> None:
-    while (await _process(remote, launch)).state in _ALIVE and control.now() < deadline:  # noqa: ASYNC110
+async def _wait_until_gone(control: Control, remote: NodeSession, launch: Launch, deadline: float) -> None:
+    while (await _process(remote, launch)).state in _ALIVE and control.monotonic_s() < deadline:  # noqa: ASYNC110
         await asyncio.sleep(POLL_S)
 
 
@@ -141,11 +143,11 @@ async def _process(remote: NodeSession, launch: Launch) -> ProcessFact:
 
 
 async def _prove(control: Control, remote: NodeSession, launch: Launch) -> "_Proof":
-    deadline = control.now() + timedelta(seconds=PROOF_S)
+    deadline = control.monotonic_s() + PROOF_S
     gpu_uuids = tuple(gpu["uuid"] for gpu in launch.gpus)
     while True:
         leftovers = await remote.verify(launch.id, port=launch.port, gpu_uuids=gpu_uuids)
-        if leftovers.is_clear or control.now() >= deadline:
+        if leftovers.is_clear or control.monotonic_s() >= deadline:
             return _Proof(leftovers, await _process(remote, launch))
         await remote.signal(launch.id, SignalStep.KILL)
         await asyncio.sleep(POLL_S)

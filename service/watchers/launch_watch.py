@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from service.db.tables import Launch, Node, Operation, Server
 from service.errors import Overtaken, RemoteError
@@ -138,7 +138,7 @@ class LaunchWatch:
         if observation is None:
             return
         now = self._control.now()
-        self._note_clock(now)
+        self._watched_from += self._note_clock(now)
         await self._think(observation, now)
         move = decide(self._facts(now), observation, now)
         if move is None:
@@ -174,16 +174,23 @@ class LaunchWatch:
         if begun is not None:
             self._submit(begun)
 
-    def _note_clock(self, now: datetime) -> None:
-        """Measure anew what was measured by a clock that was set since: nothing moved or stood still for that."""
+    def _note_clock(self, now: datetime) -> timedelta:
+        """Measure anew what was measured by a clock that was set since: nothing moved or stood still for that.
+
+        Returns by how much it was set.
+        """
         live, passed_s = self.live, self._control.monotonic_s()
+        step_s = 0.0
         if live.clock is not None and live.verdicts is not None:
             step_s = (now - live.clock[0]).total_seconds() - (passed_s - live.clock[1])
-            if abs(step_s) > CLOCK_STEP_S:
-                _events.warning("clock_was_set", launch_id=self.launch.id, step_s=round(step_s, 1))
-                live.verdicts.begin_anew(now)
-                live.health = HealthFact()
         live.clock = now, passed_s
+        if live.verdicts is None or abs(step_s) <= CLOCK_STEP_S:
+            return timedelta()
+        _events.warning("clock_was_set", launch_id=self.launch.id, step_s=round(step_s, 1))
+        live.verdicts.begin_anew(now)
+        live.health = HealthFact()
+        live.clock_set_by += timedelta(seconds=step_s)
+        return timedelta(seconds=step_s)
 
     async def _think(self, observation: Observation, now: datetime) -> None:
         """Judge the launch and keep what changed; what follows a suspected hang is tried until it is done."""
@@ -250,7 +257,7 @@ class LaunchWatch:
     def _facts(self, now: datetime) -> Facts:
         return Facts(
             state=self.server.state,
-            created_at=self.launch.created_at,
+            created_at=self.launch.created_at + self.live.clock_set_by,
             started_at=self.launch.started_at,
             is_log_quiet=self.launch.is_adopted or is_log_quiet(self._profile),
             start_limit_s=self._profile.limits.start_s,
