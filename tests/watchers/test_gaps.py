@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from service.remote.messages import LogFact
 from service.remote.observing import MetricsFact
 from service.servers.observation import ListenerOwner
@@ -135,3 +137,28 @@ async def test_a_listener_that_comes_back_is_asked_before_it_is_called_healthy(s
     watch.live.note_health(HealthAnswer.OK, 200, scene.now(), scene.now())
     await scene.turn(watch)
     assert await scene.state() is State.READY
+
+
+def shards(done: int) -> bytes:
+    return f"Loading safetensors checkpoint shards:  {done}% Completed | {done}/100 [00:01<00:09,  1.00s/it]\n".encode()
+
+
+@pytest.mark.parametrize(("moves", "verdict"), [(18, "progressing"), (1, "suspected_hung")])
+async def test_a_log_that_was_cut_while_the_service_was_down_shows_progress(
+    scene: Scene, moves: int, verdict: str
+) -> None:
+    await scene.change_launch(recipe={**RECIPE, "limits": {"hang_after_s": 60}})
+    watch = await scene.watch()
+    watch.fold(LogFact("ln_1", 0, b"INFO a line of no matter\n" * 200 + shards(5)))
+    for _ in range(3):
+        await scene.see(watch)
+        scene.seconds += 10
+    scene.restart_service()
+    watch = await scene.watch()
+    for turn in range(18):
+        if turn < moves:
+            watch.fold(LogFact("ln_1", watch.live.recent_log.end_offset, shards(6 + turn)))
+        await scene.see(watch)
+        scene.seconds += 10
+    assert watch.live.thought is not None
+    assert watch.live.thought.verdict == verdict
