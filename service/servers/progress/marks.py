@@ -14,7 +14,7 @@ What counts, and why:
 
 A new connection has a new observer, which finds the processes only by and by: for REJOIN_S what is summed over them is
 passed over, and then compared with what it was before the gap. A new service reads the log anew: only what goes beyond
-the furthest place ever seen is a mark.
+the furthest place ever seen is a mark. A log that is less far after REJOIN_S was cut: it is followed from where it is.
 """
 
 from collections.abc import Mapping
@@ -146,7 +146,13 @@ class Marks:
             return self
         else:
             before = self.picture
-        return replace(self, picture=_advanced(before, sight), _before=before, _sight=sight)
+        start = _moved_back(before, sight.place) if self._is_cut(before, sight) else before
+        return replace(self, picture=_advanced(start, sight), _before=before, _sight=sight)
+
+    def _is_cut(self, before: Picture, sight: Sight) -> bool:
+        """Tell whether the log has become shorter in the gap: it was read by now, and is less far than it was."""
+        is_read = self.lapsed_at is not None and (sight.at - self.watched_from).total_seconds() >= REJOIN_S
+        return is_read and 0 < sight.place.line_count < before.place.line_count
 
     def watched_anew(self, at: datetime) -> "Marks":
         """Return the marks after a gap in the watch, as when a connection was lost."""
@@ -176,6 +182,14 @@ class Marks:
     def still_since(self) -> Mapping[MarkSource, datetime]:
         """Return for each readable source since when it has been still."""
         return {source: track.still_since for source, track in self.picture.tracks.items()}
+
+
+def _moved_back(picture: Picture, place: LogPlace) -> Picture:
+    """Return the picture of a log that was cut: where it is now is no mark, what follows is."""
+    tracks = dict(picture.tracks)
+    if MarkSource.LOG_LINES in tracks:
+        tracks[MarkSource.LOG_LINES] = replace(tracks[MarkSource.LOG_LINES], level=float(place.line_count))
+    return replace(picture, place=place, tracks=tracks)
 
 
 def _advanced(before: Picture, sight: Sight) -> Picture:
