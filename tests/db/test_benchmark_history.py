@@ -60,6 +60,17 @@ async def test_a_series_is_the_points_of_one_key_oldest_first(database: Database
     assert [point.load for point in by_run[sweep]] == ["C=16", "C=64"]
 
 
+async def test_points_of_one_instant_are_in_the_order_in_which_they_were_kept(database: Database) -> None:
+    runs = [await keep(database, results([90.0]), day=0, benchmark=name) for name in ("c", "a", "b")]
+    async with database.read() as session:
+        (series,) = await benchmark_history.list_series(session, "pr_1", benchmark=None)
+        for limit in (3, 2):
+            points = await benchmark_history.newest_points(
+                session, "pr_1", series.key, "output_throughput_tps", benchmark=None, limit=limit
+            )
+            assert [point.run_id for point in points] == runs[-limit:]
+
+
 async def test_a_profile_has_a_baseline_for_each_benchmark(database: Database) -> None:
     run_id = await keep(database, results([90.0]), day=0)
     async with database.write() as session:
