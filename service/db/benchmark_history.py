@@ -79,7 +79,7 @@ async def newest_points(
             value.label("value"),
         )
         .where(*_of(profile_id, benchmark), col(BenchmarkPoint.comparability_key) == key, value.is_not(None))
-        .order_by(col(BenchmarkPoint.at).desc())
+        .order_by(col(BenchmarkPoint.at).desc(), col(BenchmarkPoint.id).desc())
         .limit(limit)
     )
     rows = (await session.execute(query)).all()
