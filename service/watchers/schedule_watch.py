@@ -1,7 +1,10 @@
 """Keeps one job in the timetable for each schedule that is not paused, and has its turns taken."""
 
 import asyncio
+from datetime import datetime
 from functools import partial
+
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from service.benchmarks.cron import parse_cron
 from service.benchmarks.runs import SkipReason
@@ -56,17 +59,21 @@ class ScheduleWatch:
         unread = {schedule.id: why for schedule in wanted.values() if (why := self._keep_job(schedule)) is not None}
         due = {schedule_id: self._timetable.next_at(_job_name(schedule_id)) for schedule_id in wanted}
         unlike = [schedule for schedule in wanted.values() if schedule.next_at != due[schedule.id]]
-        if not unlike:
-            return
-        async with self._control.database.write() as session:
-            for schedule in unlike:
-                why = unread.get(schedule.id)
-                if why is not None:
-                    at = self._control.now()
-                    await schedules.note_turn(session, schedule.id, at=at, skip=SkipReason.REFUSED, detail=why)
-                else:
-                    await scheduling.note_missed(session, schedule, now=self._control.now())
-                await schedules.note_next(session, schedule.id, due[schedule.id])
+        if unlike:
+            async with self._control.database.write() as session:
+                for schedule in unlike:
+                    await self._note(session, schedule, due[schedule.id], unread.get(schedule.id))
+
+    async def _note(
+        self, session: AsyncSession, schedule: Schedule, due_at: datetime | None, unread: str | None
+    ) -> None:
+        """Note when a schedule is due next, and before that what came of the turn that it had."""
+        now = self._control.now()
+        if unread is None:
+            await scheduling.note_missed(session, schedule, now=now)
+        else:
+            await schedules.note_turn(session, schedule.id, at=now, skip=SkipReason.REFUSED, detail=unread)
+        await schedules.note_next(session, schedule.id, due_at)
 
     async def _take_turn(self, schedule_id: str) -> None:
         await scheduling.take_turn(self._control, schedule_id, self._runner.submit, at=self._control.now())

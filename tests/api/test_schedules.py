@@ -157,7 +157,7 @@ async def test_a_schedule_that_cannot_be_read_any_more_keeps_no_other_from_its_t
     async with control.database.write() as session:
         await session.execute(update(Schedule).where(col(Schedule.id) == bad["id"]).values(**broken))
     watch = ScheduleWatch(control, placed.parts.runner, timetable)
-    await watch.match_jobs(is_first=True)
+    await watch.match_jobs()
     assert timetable.next_at(f"schedule {good['id']}") is not None
     found = await get(placed, "/schedules/nightly")
     assert (found["next_at"], found["last_skip"]) == (None, "refused")

@@ -31,13 +31,21 @@ async def go_on(scene: Scene, watch: LaunchWatch, turns: int = 6) -> None:
     for _ in range(turns):
         scene.seconds += 10
         await scene.see(watch, cpu_ticks=int(scene.seconds))
-        await asyncio.sleep(0.05)
+        if watch._acting is not None:
+            await watch._acting
+
+
+async def asked(scene: Scene) -> None:
+    """Wait until the node was asked for the evidence."""
+    async with asyncio.timeout(10):
+        while not scene.node.asked:
+            await asyncio.sleep(0.01)
 
 
 async def test_a_hang_is_answered_though_the_connection_broke_meanwhile(scene: Scene) -> None:
     scene.node.is_stuck = True
     watch = await hang(scene)
-    await asyncio.sleep(0.05)
+    await asked(scene)
     await watch.end()
     scene.node.is_stuck = False
     await go_on(scene, await scene.watch())
@@ -48,7 +56,7 @@ async def test_a_hang_is_answered_though_the_connection_broke_meanwhile(scene: S
 async def test_a_hang_is_answered_though_the_service_died_meanwhile(scene: Scene) -> None:
     scene.node.is_stuck = True
     watch = await hang(scene)
-    await asyncio.sleep(0.05)
+    await asked(scene)
     await watch.end()
     scene.node.is_stuck = False
     scene.restart_service()
