@@ -138,3 +138,22 @@ async def test_what_was_overridden_for_one_launch_is_not_for_another(stage: Stag
     await page.get_by_role("button", name="Check before the launch").click()
     await screen.sees("/nowhere/second")
     await expect(override).not_to_be_checked()
+
+
+async def test_a_server_that_could_not_be_read_is_read_again(stage: Stage, screen: Screen) -> None:
+    """An answer of 502 to what an event had asked for counted as one: the old row stayed for half a minute."""
+    await stage.place("one")
+    is_broken = True
+
+    async def broken(route: Route) -> None:
+        await (route.fulfill(status=502, body="bad gateway") if is_broken else route.continue_())
+
+    await screen.page.route("**/api/v1/servers/sv_*", broken)
+    await screen.open()
+    await expect(screen.page.locator(".link-state")).to_have_text("live")
+    await asyncio.sleep(1.5)  # all is read once more when events come
+    await stage.post("/servers/one/launch")
+    await stage.until_state("one", "ready")
+    await screen.sees("The answer was 502")
+    is_broken = False
+    await expect(screen.page.locator(".servers .state-ready")).to_be_visible(timeout=8_000)
