@@ -1,8 +1,9 @@
 // The picture of the fleet that all views share: read once, then kept true by events.
 import { answerOf, api } from "../api/client";
-import { asTrouble, type Trouble } from "../api/problem";
+import { asTrouble, Refusal, type Trouble } from "../api/problem";
 import type { Node, Server } from "../api/types";
 import { readAll } from "../api/pages";
+import { Newest } from "./newest";
 import { keepSame } from "./same";
 import { Store } from "./store";
 
@@ -17,59 +18,75 @@ export interface Fleet {
 
 export const fleet = new Store<Fleet>({ servers: null, nodes: null, trouble: null, readAt: null });
 
-export async function readFleet(): Promise<void> {
-  await attempt(async () => {
+const newestServers = new Newest<Server>();
+const newestNodes = new Newest<Node>();
+
+/** Each reading tells whether it went well. */
+export function readFleet(): Promise<boolean> {
+  return attempt(async () => {
+    const [ofServers, ofNodes] = [newestServers.ask(), newestNodes.ask()];
     const [servers, nodes] = await Promise.all([
       readAll((query) => answerOf(api.GET("/api/v1/servers", { params: { query } }))),
       readAll((query) => answerOf(api.GET("/api/v1/nodes", { params: { query } }))),
     ]);
-    const before = fleet.get();
-    fleet.update({ servers: keepSame(before.servers, servers), nodes: keepSame(before.nodes, nodes) });
+    fleet.update({
+      servers: keepSame(fleet.get().servers, newestServers.all(ofServers, members(fleet.get().servers), servers)),
+      nodes: keepSame(fleet.get().nodes, newestNodes.all(ofNodes, members(fleet.get().nodes), nodes)),
+    });
   });
 }
 
-export async function readNodes(): Promise<void> {
-  await attempt(async () => {
+export function readNodes(): Promise<boolean> {
+  return attempt(async () => {
+    const question = newestNodes.ask();
     const nodes = await readAll((query) => answerOf(api.GET("/api/v1/nodes", { params: { query } })));
-    fleet.update({ nodes: keepSame(fleet.get().nodes, nodes) });
+    fleet.update({ nodes: keepSame(fleet.get().nodes, newestNodes.all(question, members(fleet.get().nodes), nodes)) });
   });
 }
 
-/** Reads these servers again, by id; one that is gone is dropped. */
-export async function readServers(ids: Iterable<string>): Promise<void> {
-  await attempt(async () => {
-    const gone = new Set<string>();
-    const found = await Promise.all(
-      [...ids].map(async (id) => {
-        const { data, response } = await api.GET("/api/v1/servers/{server}", { params: { path: { server: id } } });
-        if (response.status === 404) gone.add(id);
-        return data;
-      }),
+/** Reads these servers again, by id; one that is gone is dropped, and one that cannot be read hides no other. */
+export function readServers(ids: Iterable<string>): Promise<boolean> {
+  return attempt(async () => {
+    const question = newestServers.ask();
+    const wanted = [...ids];
+    const answers = await Promise.allSettled(
+      wanted.map((server) => answerOf(api.GET("/api/v1/servers/{server}", { params: { path: { server } } }))),
     );
-    const fresh = found.filter((server) => server !== undefined);
-    const names = new Set(fresh.map((server) => server.name));
-    const known = [...(fleet.get().servers?.values() ?? [])];
-    const rest = known.filter((server) => !gone.has(server.id) && !names.has(server.name));
-    fleet.update({ servers: keepSame(fleet.get().servers, [...fresh, ...rest]) });
+    const failures = answers.map((answer) => (answer.status === "rejected" ? (answer.reason as unknown) : null));
+    const gone = new Set(wanted.filter((_, index) => isAbsent(failures[index])));
+    const found = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
+    const items = newestServers.some(question, members(fleet.get().servers), found, gone);
+    fleet.update({ servers: keepSame(fleet.get().servers, items) });
+    const failure = failures.find((reason) => reason !== null && !isAbsent(reason));
+    if (failure !== undefined) throw failure;
   });
 }
 
 /** Reads those that are on their way: their progress is no event. */
-export async function readMoving(): Promise<void> {
-  const query = { state: "starting", limit: 200 } as const;
-  await attempt(async () => {
-    const page = await answerOf(api.GET("/api/v1/servers", { params: { query } }));
-    const names = new Set(page.items.map((server) => server.name));
-    const rest = [...(fleet.get().servers?.values() ?? [])].filter((server) => !names.has(server.name));
-    fleet.update({ servers: keepSame(fleet.get().servers, [...page.items, ...rest]) });
+export function readMoving(): Promise<boolean> {
+  return attempt(async () => {
+    const question = newestServers.ask();
+    const query = { state: "starting", limit: 200 } as const;
+    const { items } = await answerOf(api.GET("/api/v1/servers", { params: { query } }));
+    fleet.update({ servers: keepSame(fleet.get().servers, newestServers.some(question, members(fleet.get().servers), items)) });
   });
 }
 
-async function attempt(read: () => Promise<void>): Promise<void> {
+function members<T>(map: ReadonlyMap<string, T> | null): T[] {
+  return [...(map?.values() ?? [])];
+}
+
+function isAbsent(error: unknown): boolean {
+  return error instanceof Refusal && error.status === 404;
+}
+
+async function attempt(read: () => Promise<void>): Promise<boolean> {
   try {
     await read();
     fleet.update({ trouble: null, readAt: Date.now() });
+    return true;
   } catch (error) {
     fleet.update({ trouble: asTrouble(error) });
+    return false;
   }
 }

@@ -5,6 +5,7 @@ import type { StreamEvent } from "./sse";
 import { Store } from "./store";
 
 const GATHER_MS = 250;
+const AGAIN_AFTER_MS = 2_000;
 const MOVING_EVERY_MS = 1_000;
 const ALL_EVERY_MS = 30_000;
 const ALL_WITHOUT_EVENTS_EVERY_MS = 2_000;
@@ -88,15 +89,23 @@ class Changed {
     const isAboutNodes = this.#isAboutNodes;
     this.#servers.clear();
     this.#isAboutNodes = false;
-    if (!this.signal.aborted) {
-      if (ids.length > ONE_BY_ONE) await readFleet();
-      else await Promise.all([readServers(ids), isAboutNodes ? readNodes() : undefined]);
+    const isRead = this.signal.aborted || (await readWhatChanged(ids, isAboutNodes));
+    if (!isRead) {
+      // No event will say it a second time.
+      for (const id of ids) this.#servers.add(id);
+      this.#isAboutNodes ||= isAboutNodes;
     }
     this.#timer = null;
     if (this.#servers.size > 0 || this.#isAboutNodes) {
-      this.#timer = window.setTimeout(() => void this.#readAgain(), GATHER_MS);
+      this.#timer = window.setTimeout(() => void this.#readAgain(), isRead ? GATHER_MS : AGAIN_AFTER_MS);
     }
   }
+}
+
+async function readWhatChanged(ids: readonly string[], isAboutNodes: boolean): Promise<boolean> {
+  if (ids.length > ONE_BY_ONE) return readFleet();
+  const done = await Promise.all([readServers(ids), isAboutNodes ? readNodes() : true]);
+  return done.every(Boolean);
 }
 
 function read(event: StreamEvent): FleetEvent {
@@ -108,7 +117,7 @@ function isAnyMoving(): boolean {
 }
 
 /** Calls `look` again and again, never twice at once and not while nobody sees the page. */
-function every(pauseMs: () => number, look: () => Promise<void>, signal: AbortSignal): void {
+function every(pauseMs: () => number, look: () => Promise<unknown>, signal: AbortSignal): void {
   const rest = (): void => void setTimeout(() => void turn(), pauseMs());
   const turn = async (): Promise<void> => {
     if (signal.aborted) return;
