@@ -86,3 +86,17 @@ async def test_two_runs_are_chosen_and_compared_and_the_history_shows_where_it_c
     await stage.place("two")
     await screen.open("benchmarks", "history", "two-profile")
     await screen.sees("No run tells this metric yet")
+
+
+async def test_another_metric_is_shown_of_the_series_that_was_chosen(stage: Stage, screen: Screen) -> None:
+    """It was shown of the newest run's."""
+    await stage.place("one")
+    for load in (3, 7):
+        content = lines(STEADY_90, concurrency=load)
+        await import_file(stage.api, content, "profile=one-profile&benchmark=smoke")
+    await screen.open("benchmarks", "history", "one-profile")
+    await screen.page.get_by_role("link", name="smoke at C=3").click()
+    await screen.sees("smoke at C=3, ")
+    await screen.page.get_by_label("Metric").select_option("ttft_p99_ms")
+    await expect(screen.page.get_by_role("link", name="smoke at C=7")).to_be_visible()
+    await screen.sees("smoke at C=3, ")

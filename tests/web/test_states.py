@@ -166,3 +166,29 @@ async def test_the_curl_line_names_the_token_and_does_not_show_it(
         assert tokens["operator"] not in line
         await screen.page.get_by_role("button", name="Remove one").click()
         await screen.sees("No server yet")
+
+
+async def test_a_token_that_was_refused_may_be_entered_again(
+    guarded: tuple[Settings, dict[str, str]], browser: Browser
+) -> None:
+    """The events did not come back: nothing had changed as far as the page could see."""
+    settings, tokens = guarded
+    is_refused = True
+
+    async def refused(route: Route) -> None:
+        body = '{"code": "unauthorized", "detail": "No.", "remedy": ""}'
+        await (route.fulfill(status=401, body=body) if is_refused else route.continue_())
+
+    async with screen_at(browser, f"http://127.0.0.1:{settings.port}") as screen:
+        page = screen.page
+        await page.route("**/api/v1/**", refused)
+        await screen.open("servers", "one")
+        await page.get_by_label("Token").fill(tokens["operator"])
+        await screen.press("Enter")
+        await screen.sees("The service refused this token")
+        is_refused = False
+        await page.get_by_label("Token").fill(tokens["operator"])
+        await screen.press("Enter")
+        await expect(page.get_by_role("heading", name="one")).to_be_visible()
+        await expect(page.locator(".link-state")).to_have_text("live")
+        await screen.sees("token:operator, operator")

@@ -157,3 +157,20 @@ async def test_a_server_that_could_not_be_read_is_read_again(stage: Stage, scree
     await screen.sees("The answer was 502")
     is_broken = False
     await expect(screen.page.locator(".servers .state-ready")).to_be_visible(timeout=8_000)
+
+
+async def test_a_name_that_was_typed_and_not_added_is_not_lost(stage: Stage, screen: Screen) -> None:
+    await stage.post("/profiles", {"name": "kept", "recipe": stage.recipe()}, expect=201)
+    page = screen.page
+    await screen.open("profiles", "kept")
+    typed = page.get_by_label("Server args: name of a new one")
+    await typed.fill("disable-cuda-graph")
+    write = page.get_by_role("button", name="Write the next version")
+    await write.click()
+    await expect(typed).to_be_focused()
+    assert "Add" in await typed.evaluate("input => input.validationMessage")
+    assert (await stage.get("/profiles/kept"))["version"] == 1
+    await page.locator("li").filter(has=typed).get_by_role("button", name="Add").click()
+    await write.click()
+    await screen.sees("Version 2.")
+    assert (await stage.get("/profiles/kept"))["recipe"]["server_args"]["disable-cuda-graph"] is True
