@@ -29,11 +29,11 @@ const HistoryPage = lazy(() => import("./benchmarks/HistoryPage"));
 
 export function App(): JSX.Element {
   const route = useRoute();
-  const token = useStore(session, (value) => value.value);
+  const turn = useStore(session, (value) => value.turn);
   const isTokenWanted = useStore(session, (value) => value.isWanted);
   const connection = useStore(link, (value) => value);
-  useEffect(keepTrue, [token]);
-  useEffect(() => void readCaller(), [token, connection]);
+  useEffect(keepTrue, [turn]);
+  useEffect(() => void readCaller(), [turn, connection]);
   return (
     <>
       <button type="button" className="skip" onClick={() => document.querySelector<HTMLElement>("h1")?.focus()}>
