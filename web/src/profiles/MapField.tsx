@@ -1,5 +1,5 @@
 // Names with values, such as arguments and variables: one row each.
-import { useState, type JSX } from "react";
+import { useEffect, useRef, useState, type JSX } from "react";
 
 import type { Schema } from "./schema";
 import { SchemaForm } from "./SchemaForm";
@@ -17,6 +17,9 @@ interface Props {
 
 export function MapField({ kind, title, item, value, onChange }: Props): JSX.Element {
   const [name, setName] = useState("");
+  const field = useRef<HTMLInputElement>(null);
+  // The form is not sent without a name that somebody typed: the browser says why, and goes there.
+  useEffect(() => field.current?.setCustomValidity(unfinished(name.trim(), value)), [name, value]);
   const add = (): void => {
     const key = name.trim();
     if (key === "" || Object.hasOwn(value, key)) return;
@@ -54,6 +57,7 @@ export function MapField({ kind, title, item, value, onChange }: Props): JSX.Ele
       ))}
       <li>
         <input
+          ref={field}
           aria-label={`${title}: name of a new one`}
           placeholder="name"
           spellCheck={false}
@@ -71,4 +75,9 @@ export function MapField({ kind, title, item, value, onChange }: Props): JSX.Ele
       </li>
     </ul>
   );
+}
+
+function unfinished(name: string, value: Value): string {
+  if (name === "") return "";
+  return Object.hasOwn(value, name) ? `${name} is there already: clear this field.` : `Add ${name}, or clear this field.`;
 }
