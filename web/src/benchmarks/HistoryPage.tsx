@@ -35,12 +35,13 @@ export default function HistoryPage({ profile, metric, seriesKey }: Props): JSX.
   const history = useResource(JSON.stringify(query), () =>
     answerOf(api.GET("/api/v1/benchmark-history", { params: { query } })),
   );
+  const choose = (name: string): void => go("benchmarks", "history", profile, name, ...(seriesKey ? [seriesKey] : []));
   const isNothing = history.trouble !== null && "status" in history.trouble && history.trouble.status === 404;
   return (
     <Page title={`Benchmarks of ${profile}`}>
       <label className="row">
         Metric
-        <select value={shown} onChange={(event) => go("benchmarks", "history", profile, event.target.value)}>
+        <select value={shown} onChange={(event) => choose(event.target.value)}>
           {METRICS.map((name) => (
             <option key={name} value={name}>
               {metricTitle(name)}
