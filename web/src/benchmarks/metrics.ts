@@ -3,6 +3,8 @@
 const TITLES: Record<string, string> = {
   output_throughput_tps: "Output tokens/s",
   total_throughput_tps: "All tokens/s",
+  input_throughput_tps: "Input tokens/s",
+  output_throughput_tps_per_gpu: "Output tokens/s per GPU",
   total_throughput_tps_per_gpu: "Tokens/s per GPU",
   interactivity_tps_user: "Tokens/s per user",
   request_throughput_rps: "Requests/s",
@@ -24,9 +26,14 @@ export function metricTitle(name: string): string {
   return TITLES[name] ?? name.replaceAll("_", " ");
 }
 
-/** Three figures that count, with the unit that the name tells. */
+const SHARES = ["slo_attainment", "draft_acceptance_rate", "cache_hit_rate"];
+
+/** Three figures that count, with the unit where the title does not tell it. */
 export function figure(value: number, name: string): string {
   if (name.endsWith("_ms")) return value >= 1_000 ? `${plainNumber(value / 1_000)} s` : `${plainNumber(value)} ms`;
+  if (name.endsWith("_w")) return `${plainNumber(value)} W`;
+  if (SHARES.includes(name)) return `${plainNumber(100 * value)} %`;
+  if (name === "mean_concurrency") return `${plainNumber(value)} requests`;
   if (name === "accept_length") return value.toFixed(2);
   return plainNumber(value);
 }
