@@ -77,7 +77,8 @@ export class LogTail {
         onEvent: ({ kind, data }) => {
           if (kind === "log") this.#take(JSON.parse(data) as string);
           if (kind !== "end") return;
-          this.picture.update({ state: "ended" });
+          // Nothing is drawn after the end: whatever came just before it is drawn with it.
+          this.picture.update({ state: "ended", version: this.picture.get().version + 1 });
           this.close();
         },
         onLost: (trouble) => this.picture.update({ state: "lost", trouble }),
