@@ -206,6 +206,8 @@ async def test_a_node_that_accepts_and_is_silent_answers_within_the_deadline(api
         ("GET", "/servers?profile="),
         ("GET", "/transitions?server="),
         ("GET", "/transitions?node="),
+        ("GET", "/transitions?launch="),
+        ("GET", "/transitions?launch=nope"),
         ("GET", "/findings?server="),
         ("GET", "/findings?node="),
         ("GET", "/operations?server="),
@@ -234,6 +236,7 @@ async def test_queries_that_break_a_rule(api: Api, path: str) -> None:
     ("wish", "said"),
     [
         ({"gpus": [0, 0]}, "twice"),
+        ({"gpus": [0, "GPU-0"]}, "twice"),
         ({"gpus": [9]}, "no GPU 9"),
         ({"gpus": ["GPU-x"]}, "no GPU 'GPU-x'"),
         ({"gpus": [0], "gpu_count": 2}, "gpu_count is 2"),

@@ -59,3 +59,29 @@ def test_a_port_that_is_none_is_told(command: str, port: str, monkeypatch: pytes
 def test_a_document_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["openapi", str(tmp_path / "nowhere" / "openapi.json")])
     assert (done.exit_code, done.exception.__class__) == (3, SystemExit), done.output
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "1e400", "-1e400"])
+@pytest.mark.parametrize(
+    ("command", "runs"),
+    [
+        (("wait", "llama", "--timeout"), "service.cli.waiting.run"),
+        (("stop", "llama", "--wait", "--timeout"), "service.cli.starting.begin"),
+        (("bench", "run", "llama", "short", "--wait", "--timeout"), "service.cli.bench_run.begin"),
+        (("token", "create", "x", "--role", "viewer", "--expires-days"), "service.cli.tokens.create"),
+    ],
+    ids=["wait", "stop", "bench", "token"],
+)
+def test_a_time_that_is_none_is_told(
+    command: tuple[str, ...], runs: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`vigil wait --timeout -1` said that the time was up; with `nan` or `1e400` it waited for ever."""
+    begun: list[object] = []
+
+    def run(*given: object, **named: object) -> int:
+        begun.append((given, named))
+        return 0
+
+    monkeypatch.setattr(runs, run)
+    done = CliRunner().invoke(app, [*command, value])
+    assert (done.exit_code, begun, "Invalid value for" in done.stderr) == (3, [], True), done.output

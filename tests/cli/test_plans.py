@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from service.cli.differences import Change, changes_of
-from service.cli.files import Parsed
+from service.cli.files import FileWrong, Parsed
 from service.cli.fleet.plan import Present, plan
 from service.cli.fleet.schema import FleetFile, fleet_of
 from service.cli.fleet.steps import Action, Plan, Step
@@ -142,6 +142,49 @@ def test_a_server_follows_the_gpus_of_its_profile() -> None:
     assert "gpu_count" not in steps[1].body
     chosen = Present({"atlas": node()}, {"chat": profile()}, {}, {"one": server(**STOPPED, gpu_count=3)})
     assert plan(file, chosen, restarts=False, prunes=False).steps[1].body["gpu_count"] == 3
+
+
+TWO_GPUS = {"gpus": [{"index": 0, "uuid": "GPU-a"}, {"index": 1, "uuid": "GPU-b"}]}
+
+
+@pytest.mark.parametrize(
+    ("wish", "there", "words"),
+    [
+        ({"gpus": [0, "GPU-b"]}, None, None),
+        ({"gpus": [7]}, None, "node atlas has no GPU 7"),
+        ({"gpus": ["GPU-x"]}, server(**STOPPED), "node atlas has no GPU 'GPU-x'"),
+        ({"gpus": [1, "GPU-b"]}, None, "gpus names a GPU twice"),
+        ({"gpu_count": 3}, None, "3 GPUs are wanted and node atlas has 2"),
+        ({"gpu_count": 3}, server(**STOPPED), "3 GPUs are wanted and node atlas has 2"),
+        ({"gpus": [7]}, server(**STOPPED, pinned_gpus=[7]), None),
+        ({"gpu_count": 3}, server(**STOPPED, gpu_count=3), None),
+        ({"gpu_count": 0}, None, None),
+    ],
+)
+def test_gpus_that_are_not_there_are_told_before_anything_is_done(
+    wish: dict[str, Any], there: dict[str, Any] | None, words: str | None
+) -> None:
+    """The service refuses such a placement: a dry run said that it could be made so."""
+    present = Present({"atlas": node(inventory=TWO_GPUS)}, {"chat": profile()}, {}, {"one": there} if there else {})
+    steps = plan(file_of(servers={"one": {**WISH, **wish}}), present, restarts=False, prunes=False).steps
+    assert [step.words for step in steps if step.action is Action.REFUSED] == ([] if words is None else [words])
+
+
+def test_a_profile_wants_more_gpus_than_there_are() -> None:
+    present = Present({"atlas": node(inventory=TWO_GPUS)}, {"chat": profile(gpu_count=4)})
+    steps = plan(file_of(servers={"one": WISH}), present, restarts=False, prunes=False).steps
+    assert [step.words for step in steps] == ["4 GPUs are wanted and node atlas has 2"]
+
+
+def test_gpus_of_a_node_that_was_never_seen_are_nobody_s_knowledge() -> None:
+    present = Present({"atlas": node(inventory=None)}, {"chat": profile()})
+    steps = plan(file_of(servers={"one": {**WISH, "gpus": [7]}}), present, restarts=False, prunes=False).steps
+    assert [step.action for step in steps] == [Action.CREATE]
+
+
+def test_a_gpu_that_stands_twice_is_wrong_in_the_file() -> None:
+    with pytest.raises(FileWrong, match="gpus names a GPU twice"):
+        file_of(servers={"one": {**WISH, "gpus": [0, 0]}})
 
 
 def of_node(wish: dict[str, Any], there: dict[str, Any] | None) -> list[tuple[Action, tuple[Change, ...]]]:

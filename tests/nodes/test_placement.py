@@ -34,6 +34,11 @@ def test_what_is_pinned_is_taken_by_index_or_uuid() -> None:
     assert indexes(choose_gpus(EIGHT, {}, pinned=["GPU-5", 2], count=2)) == [2, 5]
 
 
+def test_a_gpu_that_is_pinned_by_index_and_by_uuid_is_one() -> None:
+    with pytest.raises(InvalidInput, match="twice"):
+        choose_gpus(EIGHT, {}, pinned=["GPU-2", 2], count=2)
+
+
 def test_a_claimed_gpu_names_its_holder() -> None:
     with pytest.raises(GpuTaken, match="GPU 2 is held by server llama"):
         choose_gpus(EIGHT, {"GPU-2": "llama"}, pinned=[2], count=1)
