@@ -2,9 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from service.errors import GpusUnavailable, GpuTaken, InvalidInput
 from service.nodes.inventory import Gpu
+
+NAMED_TWICE = "gpus names a GPU twice"
 
 
 def choose_gpus(
@@ -19,12 +22,15 @@ def choose_gpus(
 
     `claims` maps the uuid of a claimed GPU to the name of the server that holds it. Pinned GPUs (index or uuid)
     are taken as they are named; GpuTaken names the holder of a claimed one, GpusUnavailable says what ails a bad
-    one, InvalidInput names one that the node lacks. Otherwise the lowest free indexes are taken, next to each
-    other where possible, since neighbours share a switch. `despite_trouble` is the word of an operator who knows
-    better: pinned GPUs are then given although somebody else is on them or the driver complains, never claimed ones.
+    one, InvalidInput names one that the node lacks, or says that one is named twice. Otherwise the lowest free
+    indexes are taken, next to each other where possible, since neighbours share a switch. `despite_trouble` is the
+    word of an operator who knows better: pinned GPUs are then given although somebody else is on them or the driver
+    complains, never claimed ones.
     """
     if pinned is not None:
-        chosen = (_pinned(gpus, wanted, claims, despite_trouble=despite_trouble) for wanted in pinned)
+        chosen = [_pinned(gpus, wanted, claims, despite_trouble=despite_trouble) for wanted in pinned]
+        if len({gpu.uuid for gpu in chosen}) < len(chosen):
+            raise InvalidInput(NAMED_TWICE)
         return tuple(sorted(chosen, key=lambda gpu: gpu.index))
     if count == 0:
         return ()
@@ -33,6 +39,20 @@ def choose_gpus(
         reasons = "; ".join(f"GPU {gpu.index}: {problem(gpu, claims)}" for gpu in gpus if problem(gpu, claims))
         raise GpusUnavailable(f"{count} GPUs are wanted and {len(free)} of {len(gpus)} are free. {reasons}".strip())
     return tuple(_closest(free, count))
+
+
+def misfit(
+    node: str, present: Sequence[Mapping[str, Any]], *, pinned: Sequence[str | int] | None, count: int
+) -> str | None:
+    """Return why a node can never give such GPUs, however free they are, or None; `present` is of its inventory."""
+    if pinned is None:
+        is_short = count > len(present)
+        return f"{count} GPUs are wanted and node {node} has {len(present)}" if is_short else None
+    uuids = {key: gpu["uuid"] for gpu in present for key in (gpu["index"], gpu["uuid"])}
+    absent = next((wanted for wanted in pinned if wanted not in uuids), None)
+    if absent is not None:
+        return f"node {node} has no GPU {absent!r}"
+    return NAMED_TWICE if len({uuids[wanted] for wanted in pinned}) < len(pinned) else None
 
 
 def problem(gpu: Gpu, claims: Mapping[str, str]) -> str | None:

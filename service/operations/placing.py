@@ -14,6 +14,7 @@ from service.db.tables import Node, ProfileVersion, Server
 from service.db.tables import Profile as ProfileRow
 from service.errors import IllegalMove, InvalidInput, LeftoversRemain, OperationInProgress, PortTaken
 from service.ids import new_id
+from service.nodes.placement import NAMED_TWICE, misfit
 from service.profiles.profile import Profile
 from service.servers.states import Desired, State
 
@@ -96,22 +97,14 @@ def gpu_count_of(wish: Wish, node: Node, profile: Profile) -> int:
     """Return how many GPUs each launch gets; what can never fit is refused now."""
     if wish.gpus is not None:
         if len(set(wish.gpus)) != len(wish.gpus):
-            raise InvalidInput("gpus names a GPU twice")
+            raise InvalidInput(NAMED_TWICE)
         if wish.gpu_count is not None and wish.gpu_count != len(wish.gpus):
             raise InvalidInput(f"gpu_count is {wish.gpu_count}, but {len(wish.gpus)} gpus are named")
-        _require_known(wish.gpus, node)
-        return len(wish.gpus)
-    count = wish.gpu_count if wish.gpu_count is not None else profile.gpu_count
-    has = len((node.inventory or {}).get("gpus", []))
-    if node.inventory is not None and count > has:
-        raise InvalidInput(f"{count} GPUs are wanted and node {node.name} has {has}")
+        count = len(wish.gpus)
+    else:
+        count = wish.gpu_count if wish.gpu_count is not None else profile.gpu_count
+    present = node.inventory["gpus"] if node.inventory is not None else None
+    why = misfit(node.name, present, pinned=wish.gpus, count=count) if present is not None else None
+    if why is not None:
+        raise InvalidInput(why)
     return count
-
-
-def _require_known(gpus: Sequence[int | str], node: Node) -> None:
-    if node.inventory is None:
-        return
-    known = {value for gpu in node.inventory["gpus"] for value in (gpu["index"], gpu["uuid"])}
-    for gpu in gpus:
-        if gpu not in known:
-            raise InvalidInput(f"node {node.name} has no GPU {gpu!r}")

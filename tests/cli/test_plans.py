@@ -31,6 +31,7 @@ def node(**fields: Any) -> dict[str, Any]:
         "host_key": {"fingerprint": KEY},
         "offered_host_key": None,
         "is_draining": False,
+        "inventory": None,
         **fields,
     }
 
@@ -174,6 +175,10 @@ def test_a_profile_wants_more_gpus_than_there_are() -> None:
     present = Present({"atlas": node(inventory=TWO_GPUS)}, {"chat": profile(gpu_count=4)})
     steps = plan(file_of(servers={"one": WISH}), present, restarts=False, prunes=False).steps
     assert [step.words for step in steps] == ["4 GPUs are wanted and node atlas has 2"]
+    grown = file_of(profiles={"chat": {**RECIPE, "gpu_count": 4}}, servers={"one": WISH})
+    there = Present({"atlas": node(inventory=TWO_GPUS)}, {"chat": profile()}, {}, {"one": server(**STOPPED)})
+    steps = plan(grown, there, restarts=False, prunes=False).steps
+    assert [step.action for step in steps] == [Action.CHANGE, Action.REFUSED]
 
 
 def test_gpus_of_a_node_that_was_never_seen_are_nobody_s_knowledge() -> None:

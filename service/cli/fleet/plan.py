@@ -46,6 +46,9 @@ def plan(file: FleetFile, present: Present, *, restarts: bool, prunes: bool) -> 
     placed = Placed(
         nodes=frozenset({*present.nodes, *(file.nodes or {})}),
         versions=_versions(present, chain.from_iterable(profiles)),
+        gpus={name: node["inventory"]["gpus"] for name, node in present.nodes.items() if node["inventory"]},
+        gpu_counts={name: profile["recipe"]["gpu_count"] for name, profile in present.profiles.items()}
+        | {name: entry.gpu_count for name, entry in (file.profiles or {}).items()},
         regrown=dict(_regrown(chain.from_iterable(profiles))),
     )
     servers = [

@@ -10,6 +10,7 @@ from service.api.schemas.nodes import AbsolutePath, Address, Credential, JumpHos
 from service.api.schemas.servers import GpuSelector, Override
 from service.benchmarks.workload import Workload
 from service.cli.files import FileWrong, Parsed
+from service.nodes.placement import NAMED_TWICE
 from service.profiles.profile import Profile
 
 Fingerprint = Annotated[
@@ -66,6 +67,8 @@ class ServerEntry(Request):
     def _one_wish_for_gpus(self) -> Self:
         if self.gpus is not None and self.gpu_count is not None:
             raise ValueError("give gpus or gpu_count, not both")
+        if self.gpus is not None and len(set(self.gpus)) < len(self.gpus):
+            raise ValueError(NAMED_TWICE)
         return self
 
 

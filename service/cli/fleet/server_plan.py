@@ -1,15 +1,16 @@
 """What differs between a server of a fleet file and the server that is there, as steps."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from service.cli.differences import Change
 from service.cli.fleet.schema import ServerEntry, Wanted
 from service.cli.fleet.steps import Action, Kind, Step
+from service.nodes.placement import misfit
 
-AT_REST = frozenset({"stopped", "failed"})
 Document = Mapping[str, Any]
+AT_REST = frozenset({"stopped", "failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,10 @@ class Placed:
 
     nodes: frozenset[str]
     versions: Mapping[str, int]
+    gpus: Mapping[str, Sequence[Document]] = field(default_factory=dict)
+    """Of each node that was looked at."""
+    gpu_counts: Mapping[str, int] = field(default_factory=dict)
+    """What the newest version of each profile wants."""
     regrown: Mapping[str, tuple[object, object]] = field(default_factory=dict)
     """Profiles whose next version wants another number of GPUs: before and after."""
 
@@ -30,7 +35,7 @@ def server_steps(
     A placement cannot be changed, so another one means to remove the server and place it again. What runs is stopped
     only when the file wants it stopped, or with `restarts`.
     """
-    refusal = _refusal(name, entry, placed)
+    refusal = _refusal(name, entry, placed) or _misfit(name, entry, server, placed)
     if refusal is not None:
         yield refusal
     elif server is None:
@@ -49,6 +54,27 @@ def _refusal(name: str, entry: ServerEntry, placed: Placed) -> Step | None:
     if entry.version is not None and entry.version > newest:
         return _refused(name, "version", f"profile {entry.profile} has {newest} versions")
     return None
+
+
+def _misfit(name: str, entry: ServerEntry, server: Document | None, placed: Placed) -> Step | None:
+    """Return why the node can never give the GPUs; of a server that is placed so already nothing is asked."""
+    present = placed.gpus.get(entry.node)
+    is_placed = server is not None and not [*_moves(entry, server), *_regrowth(entry, server, placed)]
+    if present is None or is_placed:
+        return None
+    why = misfit(entry.node, present, pinned=entry.gpus, count=_gpu_count(entry, server, placed))
+    return _refused(name, "gpu_count" if entry.gpus is None else "gpus", why) if why is not None else None
+
+
+def _gpu_count(entry: ServerEntry, server: Document | None, placed: Placed) -> int:
+    """Return how many GPUs a server will have whose GPUs are not named; 0 where an older version says it."""
+    if entry.gpu_count is not None:
+        return entry.gpu_count
+    stays = server is not None and server["node"] == entry.node and not any(_regrowth(entry, server, placed))
+    if server is not None and stays:
+        return int(server["gpu_count"])
+    is_newest = entry.version in {None, placed.versions[entry.profile]}
+    return placed.gpu_counts.get(entry.profile, 0) if is_newest else 0
 
 
 def _refused(name: str, what: str, words: str) -> Step:
