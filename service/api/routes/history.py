@@ -139,7 +139,7 @@ async def list_transitions(
             subject=subject,
             server_id=(await server_queries.get_server(session, server)).id if server is not None else None,
             node_id=(await node_queries.get_node(session, node)).id if node is not None else None,
-            launch_id=launch,
+            launch_id=(await server_queries.get_launch(session, launch)).id if launch is not None else None,
             reason=reason,
             since=since,
         )
