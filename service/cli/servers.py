@@ -139,6 +139,8 @@ def _doing(server: Document) -> str:
 
 def _eta(server: Document) -> str:
     left = server["eta"]
+    if left and left["is_overdue"]:
+        return "longer than ever"
     return f"{left['remaining_p50_s']:.0f}-{left['remaining_p90_s']:.0f}s" if left else ""
 
 

@@ -101,7 +101,9 @@ def _outlook(server: Mapping[str, Any]) -> list[str]:
     """Return the time that is left and a verdict that is worth a word."""
     parts = []
     left = server.get("eta")
-    if left is not None:
+    if left is not None and left["is_overdue"]:
+        parts.append("longer than ever before")
+    elif left is not None:
         parts.append(f"ready in {left['remaining_p50_s']:.0f} to {left['remaining_p90_s']:.0f} s")
     verdict = server.get("verdict")
     if verdict is not None and verdict["verdict"] in {"slow", "suspected_hung"}:
