@@ -5,6 +5,8 @@
 import os
 from pathlib import Path
 
+import typer
+
 PATIENCE_S = 2.0
 MAX_NAMES = 200
 
@@ -30,18 +32,18 @@ def _names(path: str, incomplete: str) -> list[str]:
     from service.cli.asking import Api, Refused
     from service.cli.client import Unreachable
     from service.cli.credentials import TokenUnusable, use_token_file
-    from service.cli.options import DEFAULT_URL
+    from service.cli.options import DEFAULT_URL, http_url
 
     token_file = os.environ.get("VIGIL_TOKEN_FILE")
 
-    async def ask() -> list[str]:
+    async def ask(url: str) -> list[str]:
         async with asyncio.timeout(PATIENCE_S):
-            page = await Api(os.environ.get("VIGIL_URL", DEFAULT_URL)).collect(path, limit=MAX_NAMES)
+            page = await Api(url).collect(path, limit=MAX_NAMES)
         return sorted(item["name"] for item in page["items"] if item["name"].startswith(incomplete))
 
     try:
         if token_file:
             use_token_file(Path(token_file))
-        return asyncio.run(ask())
-    except (Refused, Unreachable, TokenUnusable, TimeoutError):
+        return asyncio.run(ask(http_url(os.environ.get("VIGIL_URL")) or DEFAULT_URL))
+    except (Refused, Unreachable, TokenUnusable, TimeoutError, typer.BadParameter):
         return []
