@@ -20,6 +20,7 @@ from service.cli.options import (
     checked_name,
     chosen_gpus,
     http_url,
+    wait_time,
 )
 
 app = typer.Typer(
@@ -168,7 +169,9 @@ def wait(
     server: ServerArgument,
     *,
     until: Annotated[str, typer.Option(help="ready or stopped.")] = "ready",
-    timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds to wait at most.")] = 900,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=0, callback=wait_time, help="Seconds to wait at most.")
+    ] = 900,
     as_json: JsonOption = False,
     url: UrlOption = DEFAULT_URL,
 ) -> None:

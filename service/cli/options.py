@@ -1,5 +1,6 @@
 """Options and arguments that several commands have, in one wording."""
 
+import math
 import re
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -39,13 +40,22 @@ def checked_name(value: str) -> str:
     return value
 
 
+def wait_time(value: float) -> float:
+    """Refuse what is no time to wait for something: one below zero, one without an end, and what is no number."""
+    if not 0 <= value < math.inf:
+        raise typer.BadParameter("a time is a number of seconds, 0 or more, and has an end")
+    return value
+
+
 UrlOption = Annotated[
     str, typer.Option("--url", envvar="VIGIL_URL", callback=http_url, help="Where the service answers.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, in the shapes of the API.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")]
 WaitOption = Annotated[bool, typer.Option("--wait", help="Wait until it is there, with a live line.")]
-TimeoutOption = Annotated[float, typer.Option("--timeout", min=0, help="With --wait: seconds to wait at most.")]
+TimeoutOption = Annotated[
+    float, typer.Option("--timeout", min=0, callback=wait_time, help="With --wait: seconds to wait at most.")
+]
 OverrideOption = Annotated[
     list[str] | None,
     typer.Option("--override", metavar="CHECK", help="Launch although this check fails; may be given several times."),

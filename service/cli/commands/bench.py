@@ -14,6 +14,7 @@ from service.cli.options import (
     ProfileOption,
     ServerArgument,
     ServerOption,
+    TimeoutOption,
     UrlOption,
 )
 
@@ -32,7 +33,7 @@ def run_benchmark(
         str | None, typer.Option(help="A second server, measured in turns with the first.", autocompletion=servers)
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, with a live line.")] = False,
-    timeout_s: Annotated[float, typer.Option("--timeout", min=0, help="With --wait: seconds at most.")] = RUN_WAIT_S,
+    timeout_s: TimeoutOption = RUN_WAIT_S,
     as_json: JsonOption = False,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
