@@ -87,5 +87,6 @@ async def screen_at(browser: Browser, url: str, *, width: int = 1280, scheme: st
     )
     screen = Screen(page, url)
     yield screen
+    await page.unroute_all(behavior="wait")  # a handler that still sleeps would answer what is answered already
     await page.close()
     assert not screen.faults, screen.faults
