@@ -29,8 +29,12 @@ async function answer(path: string, body: unknown, status = 200): Promise<void> 
 
 const states = (): string[] => [...(fleet.get().servers?.values() ?? [])].map(({ name, state }) => `${name} ${state}`);
 
-beforeEach(() => {
+beforeEach(async () => {
   asked.length = 0;
+  const whole = readFleet(); // whatever the test before had trouble with is over
+  await answer("/servers?limit", page());
+  await answer("/nodes", page());
+  await whole;
   fleet.set({ servers: new Map([["one", one("starting")]]), nodes: new Map(), trouble: null, readAt: 1 });
 });
 
@@ -87,4 +91,31 @@ test("a server that cannot be read is trouble, and hides nothing of the others",
   expect(await event).toBe(false);
   expect(states()).toEqual(["one starting", "two ready"]);
   expect(fleet.get().trouble?.message).toBe("It broke.");
+});
+
+test("the trouble with a server stays told until it was read, whatever else can be read meanwhile", async () => {
+  const event = readServers(["sv_1"]);
+  await answer("/servers/sv_1", PROBLEM, 500);
+  await event;
+  const others = Promise.all([readNodes(), readMoving()]);
+  await answer("/nodes", page());
+  await answer("/servers?state=starting", page());
+  await others;
+  expect(fleet.get()).toMatchObject({ trouble: { message: "It broke." }, readAt: 1 });
+  const again = readServers(["sv_1"]);
+  await answer("/servers/sv_1", one("ready"));
+  expect(await again).toBe(true);
+  expect(fleet.get().trouble).toBeNull();
+});
+
+test("when all was read there is no trouble", async () => {
+  const event = Promise.all([readServers(["sv_1"]), readNodes()]);
+  await answer("/servers/sv_1", PROBLEM, 500);
+  await answer("/nodes", PROBLEM, 500);
+  await event;
+  const all = readFleet();
+  await answer("/servers?limit", page(one("ready")));
+  await answer("/nodes", page());
+  await all;
+  expect(fleet.get().trouble).toBeNull();
 });
