@@ -23,7 +23,7 @@ const newestNodes = new Newest<Node>();
 
 /** Each reading tells whether it went well. */
 export function readFleet(): Promise<boolean> {
-  return attempt(async () => {
+  return attempt("all", async () => {
     const [ofServers, ofNodes] = [newestServers.ask(), newestNodes.ask()];
     const [servers, nodes] = await Promise.all([
       readAll((query) => answerOf(api.GET("/api/v1/servers", { params: { query } }))),
@@ -37,7 +37,7 @@ export function readFleet(): Promise<boolean> {
 }
 
 export function readNodes(): Promise<boolean> {
-  return attempt(async () => {
+  return attempt("nodes", async () => {
     const question = newestNodes.ask();
     const nodes = await readAll((query) => answerOf(api.GET("/api/v1/nodes", { params: { query } })));
     fleet.update({ nodes: keepSame(fleet.get().nodes, newestNodes.all(question, members(fleet.get().nodes), nodes)) });
@@ -46,7 +46,7 @@ export function readNodes(): Promise<boolean> {
 
 /** Reads these servers again, by id; one that is gone is dropped, and one that cannot be read hides no other. */
 export function readServers(ids: Iterable<string>): Promise<boolean> {
-  return attempt(async () => {
+  return attempt("servers", async () => {
     const question = newestServers.ask();
     const wanted = [...ids];
     const answers = await Promise.allSettled(
@@ -64,7 +64,7 @@ export function readServers(ids: Iterable<string>): Promise<boolean> {
 
 /** Reads those that are on their way: their progress is no event. */
 export function readMoving(): Promise<boolean> {
-  return attempt(async () => {
+  return attempt("moving", async () => {
     const question = newestServers.ask();
     const query = { state: "starting", limit: 200 } as const;
     const { items } = await answerOf(api.GET("/api/v1/servers", { params: { query } }));
@@ -80,13 +80,23 @@ function isAbsent(error: unknown): boolean {
   return error instanceof Refusal && error.status === 404;
 }
 
-async function attempt(read: () => Promise<void>): Promise<boolean> {
+type Part = "servers" | "nodes" | "rest";
+
+/** What could not be read: of servers and nodes it stays until they were, of the rest until anything can be read. */
+const troubles = new Map<Part, Trouble>();
+
+async function attempt(what: "all" | "servers" | "nodes" | "moving", read: () => Promise<void>): Promise<boolean> {
+  const part: Part = what === "servers" || what === "nodes" ? what : "rest";
+  let isRead = true;
   try {
     await read();
-    fleet.update({ trouble: null, readAt: Date.now() });
-    return true;
+    const over: Part[] = what === "all" ? ["servers", "nodes", "rest"] : [part, "rest"];
+    for (const each of over) troubles.delete(each);
   } catch (error) {
-    fleet.update({ trouble: asTrouble(error) });
-    return false;
+    troubles.set(part, asTrouble(error));
+    isRead = false;
   }
+  const [trouble = null] = troubles.values();
+  fleet.update(trouble === null ? { trouble, readAt: Date.now() } : { trouble });
+  return isRead;
 }

@@ -104,7 +104,7 @@ class Changed {
 
 async function readWhatChanged(ids: readonly string[], isAboutNodes: boolean): Promise<boolean> {
   if (ids.length > ONE_BY_ONE) return readFleet();
-  const done = await Promise.all([readServers(ids), isAboutNodes ? readNodes() : true]);
+  const done = await Promise.all([ids.length > 0 ? readServers(ids) : true, isAboutNodes ? readNodes() : true]);
   return done.every(Boolean);
 }
 
