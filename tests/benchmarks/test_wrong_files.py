@@ -1,10 +1,12 @@
 """Files that are no results: one error, its reason, and bounded memory and time."""
 
+import copy
 import gzip
 import json
 import math
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -198,6 +200,28 @@ def test_whatever_a_field_holds_the_result_is_sane_or_refused(content: bytes) ->
         text = mapped.result.model_dump_json() + json.dumps(mapped.unmapped, allow_nan=False)
         assert "\\u0000" not in text
         text.encode()
+
+
+def with_each_text_spoiled(node: Any) -> Iterator[Any]:
+    """Yield a document as often as it has texts, each time with another one that no database takes."""
+    if isinstance(node, str):
+        yield "\ud800\x00" + node
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        for spoiled in with_each_text_spoiled(value):
+            changed = copy.copy(node)
+            changed[key] = spoiled
+            yield changed
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_text_that_no_database_takes_is_kept_without_what_is_wrong_with_it(source: dict[str, Any]) -> None:
+    for document in with_each_text_spoiled(source):
+        with suppress(ResultFileRejected):
+            for mapped in import_file(json.dumps(document).encode()).results:
+                text = mapped.result.model_dump_json() + json.dumps(mapped.unmapped, ensure_ascii=False)
+                assert "\x00" not in text.encode().decode()
+                assert "\\u0000" not in text
 
 
 @given(st.binary(max_size=200))
