@@ -139,7 +139,7 @@ def _model(config: Fields) -> str | None:
     if isinstance(items, list) and items:
         return Fields(items[0]).text("name")
     names = config.raw("model_names")
-    return names[0] if isinstance(names, list) and names and isinstance(names[0], str) else None
+    return Fields({"name": names[0]}).text("name") if isinstance(names, list) and names else None
 
 
 def _workload(fields: Fields, config: Fields, totals: Totals) -> WorkloadFacts:
