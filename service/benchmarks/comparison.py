@@ -199,7 +199,8 @@ def _cautions(
 ) -> Iterator[str]:
     """Yield what a reader should know before he believes the verdict."""
     sides = (("baseline", baseline), ("candidate", candidate))
-    unknown = [name for name in unknown_key_fields(baseline[0]) if name in unknown_key_fields(candidate[0])]
+    unknown_there = unknown_key_fields(candidate[0])
+    unknown = [name for name in unknown_key_fields(baseline[0]) if name in unknown_there]
     if unknown:
         yield f"not known, so taken to be equal: {', '.join(unknown)}"
     if {result.client.tool for result in baseline} != {result.client.tool for result in candidate}:

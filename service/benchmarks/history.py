@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from service.benchmarks.metrics import Direction, metric
-from service.benchmarks.noise import t_two_sided_p
+from service.benchmarks.noise import bounded_exp, t_two_sided_p
 
 MIN_RUNS = 8
 """With fewer runs of one comparability key nothing is said of changes; a comparison with repeats can."""
@@ -176,8 +176,8 @@ def _p(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def _ratio(before: Sequence[float], after: Sequence[float]) -> float:
-    """Return how many times the later values are the earlier ones, of logarithms; bounded, so that damage is finite."""
-    return math.exp(min(_mean(after) - _mean(before), 700.0))
+    """Return how many times the later values are the earlier ones, of logarithms."""
+    return bounded_exp(_mean(after) - _mean(before))
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -189,7 +189,6 @@ def _change(
 ) -> ChangePoint:
     start, index, end = bounds
     before, after = math.exp(_mean(values[start:index])), math.exp(_mean(values[index:end]))
-    ratio = _ratio(values[start:index], values[index:end])
     return ChangePoint(
         index=index,
         run_id=points[index].run_id,
@@ -197,7 +196,7 @@ def _change(
         kind=_kind(direction, is_larger=after > before),
         before=before,
         after=after,
-        ratio=ratio,
+        ratio=_ratio(values[start:index], values[index:end]),
         p=_p(values[start:index], values[index:end]),
         version_before=points[index - 1].version,
         version_after=points[index].version,

@@ -47,7 +47,7 @@ def welch_ratio(
     reach = t_quantile(0.5 + confidence / 2, freedom) * standard_error
     p = _p_of(difference, standard_error, freedom)
     low, high = difference - reach, difference + reach
-    return RatioEstimate(_bounded_exp(difference), _bounded_exp(low), _bounded_exp(high), p)
+    return RatioEstimate(bounded_exp(difference), bounded_exp(low), bounded_exp(high), p)
 
 
 def known_noise_ratio(
@@ -62,8 +62,8 @@ def known_noise_ratio(
     difference = _mean([math.log(v) for v in candidate]) - _mean([math.log(v) for v in baseline])
     standard_error = noise * math.sqrt(1 / len(baseline) + 1 / len(candidate))
     reach = t_quantile(0.5 + confidence / 2, 10.0) * standard_error
-    low, high = _bounded_exp(difference - reach), _bounded_exp(difference + reach)
-    return RatioEstimate(_bounded_exp(difference), low, high, _p_of(difference, standard_error, 10.0))
+    low, high = bounded_exp(difference - reach), bounded_exp(difference + reach)
+    return RatioEstimate(bounded_exp(difference), low, high, _p_of(difference, standard_error, 10.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,8 @@ def _variance(values: Sequence[float]) -> float:
     return math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)
 
 
-def _bounded_exp(value: float) -> float:
+def bounded_exp(value: float) -> float:
+    """Return the number of this logarithm, neither zero nor infinite however damaged the logarithm is."""
     return math.exp(min(max(value, -700.0), 700.0))
 
 
