@@ -122,7 +122,8 @@ async def test_who_is_cancelled_while_it_waits_is_not_written(database: Counting
     assert sorted(await met(database)) == ["nd_0", "nd_2"]
 
 
-async def test_who_is_cancelled_while_it_writes_for_others_loses_none_of_theirs(database: CountingDatabase) -> None:
+async def results_without(database: CountingDatabase, *, second_cancelled: int) -> list[BaseException | None]:
+    """Note the contact of four nodes at once, cancel the first and later another, and return what became of each."""
     nodes = await nodes_of(database, 4)
     book = ContactBook(database)
     database.gate = asyncio.Event()
@@ -130,27 +131,21 @@ async def test_who_is_cancelled_while_it_writes_for_others_loses_none_of_theirs(
     await asyncio.sleep(0.05)
     tasks[0].cancel()  # the second now writes for itself and the other two
     await asyncio.sleep(0.05)
-    tasks[1].cancel()
+    tasks[second_cancelled].cancel()
     await asyncio.sleep(0.05)
     database.gate.set()
-    results = await asyncio.gather(*tasks, return_exceptions=True)
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_who_is_cancelled_while_it_writes_for_others_loses_none_of_theirs(database: CountingDatabase) -> None:
+    results = await results_without(database, second_cancelled=1)
     assert [type(result) for result in results] == [asyncio.CancelledError] * 2 + [type(None)] * 2
     assert sorted(await met(database)) == ["nd_2", "nd_3"]
 
 
 async def test_who_is_cancelled_while_another_writes_for_it_fails_nobody(database: CountingDatabase) -> None:
     """As when a node is deleted while its contact is being written with those of others."""
-    nodes = await nodes_of(database, 4)
-    book = ContactBook(database)
-    database.gate = asyncio.Event()
-    tasks = [asyncio.create_task(book.note(node, Contact.OK, at=NOW)) for node in nodes]
-    await asyncio.sleep(0.05)
-    tasks[0].cancel()  # the second now writes for itself and the other two
-    await asyncio.sleep(0.05)
-    tasks[2].cancel()
-    await asyncio.sleep(0.05)
-    database.gate.set()
-    results = await asyncio.gather(*tasks, return_exceptions=True)
+    results = await results_without(database, second_cancelled=2)
     assert [type(result) for result in results] == [
         asyncio.CancelledError,
         type(None),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import select
 
 from service.db import migrating
@@ -131,6 +132,26 @@ class Scene:
         self.control.node = self.node
 
 
+async def add_start(session: AsyncSession, number: int) -> None:
+    """Add a server on the node and its launch, which has been starting since BEGAN_AT: sv_1 and ln_1, and so on."""
+    server = Server(
+        id=f"sv_{number}", name=f"s{number}", node_id="nd_1", profile_id="pr_1", profile_version=1, port=number,
+        gpu_count=0, desired=Desired.RUNNING, state=State.STARTING, state_since_at=BEGAN_AT, created_at=BEGAN_AT,
+        launch_count=1,
+    )  # fmt: skip
+    session.add(server)
+    await session.flush()
+    session.add(
+        Launch(
+            id=f"ln_{number}", server_id=server.id, node_id="nd_1", number=1, profile_id="pr_1", profile_version=1,
+            recipe=RECIPE, argv=[], environment={}, port=number, gpus=[], model_path="/models/m", created_at=BEGAN_AT,
+            started_at=BEGAN_AT, timeline=[],
+        )
+    )  # fmt: skip
+    await session.flush()
+    server.launch_id = f"ln_{number}"
+
+
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     """Give a server that has been starting since BEGAN_AT."""
@@ -147,21 +168,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         session.add(Profile(id="pr_1", name="p", latest_version=1, created_at=BEGAN_AT))
         await session.flush()
         session.add(ProfileVersion(id="pr_1_1", profile_id="pr_1", number=1, recipe=RECIPE, created_at=BEGAN_AT))
-        server = Server(
-            id="sv_1", name="s", node_id="nd_1", profile_id="pr_1", profile_version=1, port=1, gpu_count=0,
-            desired=Desired.RUNNING, state=State.STARTING, state_since_at=BEGAN_AT, created_at=BEGAN_AT, launch_count=1,
-        )  # fmt: skip
-        session.add(server)
-        await session.flush()
-        session.add(
-            Launch(
-                id="ln_1", server_id="sv_1", node_id="nd_1", number=1, profile_id="pr_1", profile_version=1,
-                recipe=RECIPE, argv=[], environment={}, port=1, gpus=[], model_path="/models/m", created_at=BEGAN_AT,
-                started_at=BEGAN_AT, timeline=[],
-            )
-        )  # fmt: skip
-        await session.flush()
-        server.launch_id = "ln_1"
+        await add_start(session, 1)
     made = Scene(ReachedControl(Settings(state_dir=tmp_path), database, Connections()))
     made.restart_service()
     yield made

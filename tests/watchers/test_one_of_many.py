@@ -12,11 +12,11 @@ from service.operations.runner import OperationRunner
 from service.remote.messages import Beat, LaunchFact, Watch
 from service.remote.observing import Fact
 from service.servers.observation import EffortFact, ListenerFact, ListenerOwner, ProcessFact, ProcessState
-from service.servers.states import Desired, State
+from service.servers.states import State
 from service.watchers import node_watcher
 from service.watchers.launch_watch import LaunchWatch
 from service.watchers.node_watcher import NodeWatcher
-from tests.watchers.conftest import BEGAN_AT, RECIPE, Scene
+from tests.watchers.conftest import RECIPE, Scene, add_start
 
 
 class ObserverStandIn:
@@ -58,7 +58,8 @@ async def node_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     monkeypatch.setattr(scene.control.connections, "get", connected)
     monkeypatch.setattr(node_watcher, "observe", observe)
     monkeypatch.setattr(inventories, "refresh", connected)
-    await add_another(scene)
+    async with scene.control.database.write() as session:
+        await add_start(session, 0)  # its turn comes first
     async with scene.control.database.read() as session:
         node = await session.get_one(Node, "nd_1")
     end.watcher = NodeWatcher(scene.control, OperationRunner(scene.control), node)
@@ -66,26 +67,6 @@ async def node_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     assert end.watching is not None
     end.watching.cancel()
     await asyncio.gather(end.watching, return_exceptions=True)
-
-
-async def add_another(scene: Scene) -> None:
-    """Add another server that starts on the node."""
-    async with scene.control.database.write() as session:
-        server = Server(
-            id="sv_0", name="other", node_id="nd_1", profile_id="pr_1", profile_version=1, port=2, gpu_count=0,
-            desired=Desired.RUNNING, state=State.STARTING, state_since_at=BEGAN_AT, created_at=BEGAN_AT, launch_count=1,
-        )  # fmt: skip
-        session.add(server)
-        await session.flush()
-        session.add(
-            Launch(
-                id="ln_0", server_id="sv_0", node_id="nd_1", number=1, profile_id="pr_1", profile_version=1,
-                recipe=RECIPE, argv=[], environment={}, port=2, gpus=[], model_path="/models/m", created_at=BEGAN_AT,
-                started_at=BEGAN_AT, timeline=[],
-            )
-        )  # fmt: skip
-        await session.flush()
-        server.launch_id = "ln_0"
 
 
 async def set_recipe(scene: Scene, recipe: dict[str, object]) -> None:
